@@ -1,4 +1,4 @@
-//! The server: what is asked over a line is done, and whatever else arrives is counted and survived.
+//! The server: it executes requests, and counts and survives any other input.
 #![cfg(feature = "server")]
 
 mod common;
@@ -64,8 +64,8 @@ impl Line {
         let mut all = Vec::new();
         for byte in self.sent.drain(..) {
             let Some(frame) = decoder.push(byte) else { continue };
-            let frame = frame.expect("what is sent is whole");
-            let (reply, items) = frame.message().expect("what is sent is a reply");
+            let frame = frame.expect("each sent frame is complete");
+            let (reply, items) = frame.message().expect("each sent frame is a reply");
             all.push(show(frame.header, reply, items));
         }
         all
@@ -550,7 +550,7 @@ fn programs_run() {
     let records = snapshot(SnapshotOf::Records);
     let mut epids = Vec::new();
     let mut rest = &records[..];
-    // 12 and what is recorded, and a multiple of 8 each: a string and a number, numbers of 8 and of 4 bytes.
+    // A header of 12 bytes and the data, rounded up to 8: a string and a number, numbers of 8 and of 4 bytes.
     for (size, data) in [(280, 16), (24, 16), (24, 16), (16, 12), (16, 12)] {
         epids.push((rest[0], rest[data]));
         rest = &rest[size..];

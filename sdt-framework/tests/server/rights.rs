@@ -65,7 +65,7 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
         dtrace.probe(later, &[200; 6]);
     }
     let (args, drops) = read_all(&mut server, &mut line);
-    // Every other hit was in user mode; nobody was asked about the others.
+    // Every other hit was in user mode; `usermode` was not called for the kernel's hits.
     assert_eq!((args.len(), drops), (3, 0), "{args:?}");
     assert!(args.iter().all(|&n| n < 6), "{args:?}");
 }

@@ -224,7 +224,7 @@ pub struct Counters {
     pub breakpoints: u64,
     /// Probe hits that reached the framework.
     pub hits: u64,
-    /// Hits of those that nobody wanted, as their probe had been disabled while they were on their way.
+    /// Hits of those that no consumer recorded, because their probe had been disabled meanwhile.
     pub unclaimed: u64,
     /// Hits inside probe context that were counted and not recorded.
     pub reentered: u64,
