@@ -8,7 +8,7 @@ use std::time::Duration;
 use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::arch::Arch;
-use crate::check::{self, Against, Contents, Finding, Kernel, Summary};
+use crate::check::{self, Against, Contents, Finding, FreeBsdSummary, Kernel};
 use crate::link::{self, LinkError};
 use crate::output;
 use crate::platform::{FreeBsd, NoSuchKernel, Os, Patch, Route};
@@ -195,7 +195,7 @@ impl Module {
         let mut image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
         link::seal(&mut image);
         let against = Against { file: Some(&file), kernel };
-        let contents = check::module_of(self.os, &image, against)
+        let contents = check::module(self.os, &image, against)
             .map_err(|findings| BuildError::Check { file: file.clone(), findings })?;
         if let Contents::FreeBsd(summary) = &contents
             && !self.is_for(summary)
@@ -230,7 +230,7 @@ impl Module {
     }
 
     /// Returns whether a module is for the release and the route for which it was built.
-    fn is_for(&self, summary: &Summary) -> bool {
+    fn is_for(&self, summary: &FreeBsdSummary) -> bool {
         let by_route = summary.route.is_none_or(|route| route == self.route);
         summary.release == self.freebsd && by_route
     }

@@ -120,7 +120,8 @@ fn names(file: &[u8], name: &str) -> bool {
 
 fn sites_that_test_a_flag(arch: Arch) {
     let file = module(arch, Patch::Gate);
-    let summary = check::module(&file).expect("it passes the check");
+    let summary =
+        check::freebsd_module(&file, check::Against::default()).expect("it passes the check");
     assert_eq!((summary.sites, summary.providers), (0, 1));
     // Nothing of what patching imports.
     let writers = ["smp_rendezvous", "disable_wp", "restore_wp", "arm64_get_writable_addr"];

@@ -93,6 +93,23 @@ pub(crate) enum Known {
     Unasked(Vec<String>),
 }
 
+/// What the check knows besides the file's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Against<'a> {
+    /// The name of the module's file, by which FreeBSD knows its probes.
+    pub file: Option<&'a str>,
+    /// The files of the kernel that it is for.
+    pub kernel: &'a Kernel,
+}
+
+impl Default for Against<'_> {
+    /// Knows nothing.
+    fn default() -> Self {
+        static UNKNOWN: Kernel = Kernel::unknown();
+        Self { file: None, kernel: &UNKNOWN }
+    }
+}
+
 impl Kernel {
     /// One of which there is no file.
     pub const fn unknown() -> Self {

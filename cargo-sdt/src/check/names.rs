@@ -1,6 +1,13 @@
-//! Names, as DTrace and the sdt of a kernel take them.
+//! Names: of sets with rules of their own, and those that DTrace and the sdt of a kernel accept.
 
 use crate::platform::Os;
+
+/// The set of sites that the module patches itself (`sdt_core::patch`).
+pub(super) const SITES: &str = "sdt_sites";
+/// The set of sites that FreeBSD's sdt patches.
+pub(super) const TRACEPOINTS: &str = "set_sdt_tracepoint_set";
+/// The set of is-enabled sites on illumos, through which `_init` goes (`sdt_core::illumos::native`).
+pub(super) const ENABLED: &str = "sdt_is_enabled";
 
 /// Returns why DTrace would not take a name as it is (`dtrace_badname` and the lengths of `sys/dtrace.h`). FreeBSD's also takes
 /// dots. The limit includes the NUL.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::elf::{Elf, Section, Symbol, Target};
 use super::rules::Rule;
+use crate::arch::ModuleKind;
 
 /// A record.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,13 @@ impl<'a, 'data> Record<'a, 'data> {
             self.report(0, Rule::RecordOutside, &[&size, &what]);
         }
         whole
+    }
+
+    /// Returns whether the record will be at an address for pointers.
+    pub(super) fn is_aligned(&self) -> bool {
+        let placed = self.elf.arch.module_kind() == ModuleKind::Shared;
+        let address = self.home.address.wrapping_add(self.offset);
+        address.is_multiple_of(8) && (placed || self.home.align.is_multiple_of(8))
     }
 
     /// The same, of a record that the kernel writes to.

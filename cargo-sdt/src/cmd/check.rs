@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let bytes = input::read(file)?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
         let os = args.os.unwrap_or_else(|| Os::of_file(&bytes));
-        match check::module_of(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
+        match check::module(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
             Ok(contents) => {
                 say(&name, contents.warnings());
                 let sealed = link::Seal::of(&bytes) == link::Seal::Whole;

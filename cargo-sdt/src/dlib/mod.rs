@@ -39,3 +39,7 @@ pub enum DlibError {
     )]
     Size { of: String, field: String, size: u64, c_type: String },
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/dlib/text.rs"]
+mod tests;

@@ -13,7 +13,10 @@ const NEWEST: u32 = 15;
 /// has passed.
 pub fn run(input: &[u8]) {
     let Some(Input { machine, file, .. }) = Input::new(FREEBSD, input) else { return };
-    match cargo_sdt::internal::check::module(&file) {
+    match cargo_sdt::internal::check::freebsd_module(
+        &file,
+        cargo_sdt::internal::check::Against::default(),
+    ) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
             if let Err(refusal) = loader::load_alone(machine, NEWEST, &file) {

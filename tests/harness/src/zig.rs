@@ -211,7 +211,8 @@ impl Zig {
         let lld = cargo_sdt::internal::setup::lld().map_err(BuildError::from)?;
         let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
             .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
-        check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;
+        check::freebsd_module(&image, check::Against::default())
+            .map_err(|findings| BuildError::Check { file, findings })?;
         whole::write(&output, &image).map_err(|source| module_file_error(&output, source))?;
         Ok(output)
     }

@@ -9,9 +9,9 @@ use crate::arch::Arch;
 use crate::check::elf::{Elf, Home};
 use crate::check::finding::hex;
 use crate::check::functions::Functions;
+use crate::check::names::{SITES, TRACEPOINTS};
 use crate::check::record::Record;
 use crate::check::rules::Rule;
-use crate::check::{SITES, TRACEPOINTS};
 
 /// The table of bounds.
 const BOUNDS: &str = "__sdt_bounds";

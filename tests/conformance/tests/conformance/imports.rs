@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{self, Against, Kernel, Place, Rule, Summary};
+use cargo_sdt::internal::check::{self, Against, Kernel, Place, Rule};
 use harness::workspace;
 
 use crate::zig;
@@ -21,7 +21,7 @@ fn sources() -> Vec<PathBuf> {
 }
 
 /// The names that a module's check says nobody here knows.
-fn unknown(summary: &Summary) -> Vec<String> {
+fn unknown(summary: &check::FreeBsdSummary) -> Vec<String> {
     let unasked = summary.warnings.iter().filter(|finding| finding.rule == Rule::Unasked);
     let names = unasked.filter_map(|finding| finding.details.last());
     names.flat_map(|names| names.split(", ")).map(str::to_owned).collect()
@@ -45,7 +45,7 @@ fn modules_in_c_may_use_all_that_there_is() {
                 let file =
                     zig.module(arch, &source).unwrap_or_else(|error| panic!("{what}: {error}"));
                 let image = fs::read(&file).unwrap();
-                let summary = check::module(&image).unwrap();
+                let summary = check::freebsd_module(&image, check::Against::default()).unwrap();
                 assert_eq!(summary.release.major(), release, "{what}");
                 let stem = source.file_stem().unwrap().to_str().unwrap();
                 assert_eq!(summary.modules, [stem], "{what}");
@@ -56,14 +56,14 @@ fn modules_in_c_may_use_all_that_there_is() {
 }
 
 /// With all symbols there, nothing is said of them; without one, the check says which.
-fn judged_by_its_kernel(image: &[u8], summary: &Summary, what: &str) {
+fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &str) {
     let mut names: Vec<_> = object_imports(image);
     names.sort();
     let unknown = unknown(summary);
     assert!(unknown.iter().all(|name| names.contains(name)), "{what}: {unknown:?}");
     let whole = kernel(&names);
     let unresolved =
-        |kernel: &Kernel| match check::module_against(image, Against { file: None, kernel }) {
+        |kernel: &Kernel| match check::freebsd_module(image, Against { file: None, kernel }) {
             Ok(summary) => summary.warnings,
             Err(findings) => findings,
         };

@@ -5,7 +5,7 @@ use object::elf;
 use sdt_core::{Probe, Provider};
 
 use super::{EXEC_SUCCESS, KERNEL, PROC, PROC_EXAMPLE, constants, record};
-use cargo_sdt::internal::arch::Arch;
+use crate::arch::Arch;
 
 const R: u64 = elf::SHF_ALLOC.0;
 const RX: u64 = R | elf::SHF_EXECINSTR.0;

@@ -3,9 +3,10 @@
 use object::build::elf::SymbolId;
 use object::elf;
 
+use super::module;
 use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, WRITABLE, relocation};
 use super::said_of;
-use cargo_sdt::internal::check::{Against, Kernel, module, module_against};
+use crate::check::{Against, Kernel, freebsd_module};
 
 /// What is said of a file.
 fn said(file: &[u8]) -> Vec<String> {
@@ -423,7 +424,7 @@ fn the_name_of_the_file() {
     let of = |fixture: Fixture, file| {
         let kernel = Kernel::unknown();
         let against = Against { file: Some(file), kernel: &kernel };
-        said_of(module_against(&fixture.file(), against).map(|summary| summary.warnings))
+        said_of(freebsd_module(&fixture.file(), against).map(|summary| summary.warnings))
     };
     let line = of(Fixture::good(), "other.ko").remove(0);
     let expected = "the file is other.ko, and its modules are proc_example: its provider's probes would outlive the file; name them alike";
@@ -434,7 +435,7 @@ fn the_name_of_the_file() {
     assert_eq!(line, expected);
     let kernel = Kernel::unknown();
     let against = Against { file: Some("proc_example.ko"), kernel: &kernel };
-    let summary = module_against(&Fixture::good().file(), against).expect("its own name");
+    let summary = freebsd_module(&Fixture::good().file(), against).expect("its own name");
     assert_eq!(summary.warnings, []);
 }
 
@@ -486,9 +487,53 @@ fn bounds_are_those_of_their_set() {
 }
 
 #[test]
+fn indirect_functions_have_a_resolver() {
+    let resolved = |resolver: elf::SymbolType| {
+        move |f: &mut Fixture| {
+            function(f, "whole", 0, 16);
+            let name = function(f, "chosen", 8, 1);
+            f.builder.symbols.get_mut(name).set_st_info(elf::STB_LOCAL, elf::STT_GNU_IFUNC);
+            let of = function(f, "chosen_resolver", 8, 1);
+            f.builder.symbols.get_mut(of).set_st_info(elf::STB_LOCAL, resolver);
+        }
+    };
+    let mut right = Fixture::good();
+    resolved(elf::STT_FUNC)(&mut right);
+    module(&right.file()).expect("FreeBSD's own modules have these");
+    let expected = "symbol chosen: an indirect function (STT_GNU_IFUNC) without a resolver; ";
+    let line = only(resolved(elf::STT_NOTYPE));
+    assert!(line.starts_with(expected), "{line}");
+}
+
+#[test]
+fn tables_of_symbols_have_all_that_they_count() {
+    let file = with_header(".symtab", |header| header[44..48].copy_from_slice(&[99, 0, 0, 0]));
+    let line = only_of(&file);
+    let expected = ".symtab: the first global symbol is number 99, and the table has ";
+    assert!(line.starts_with(expected), "{line}");
+}
+
+#[test]
+fn records_are_aligned() {
+    let metadata = |f: &mut Fixture| f.relocations(".relaset_modmetadata_set")[0].r_addend += 4;
+    let lines = said(&{
+        let mut fixture = Fixture::good();
+        metadata(&mut fixture);
+        fixture.file()
+    });
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x44, which is not aligned to 8 bytes; the record \
+                    begins elsewhere";
+    assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
+    let lines = said(&with_header(".rodata", |header| header[48] = 4));
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x40, which is not aligned to 8 bytes; the record \
+                    begins elsewhere";
+    assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
+}
+
+#[test]
 fn changed_files() {
     let mut file = Fixture::good().file();
-    cargo_sdt::internal::link::seal(&mut file);
+    crate::link::seal(&mut file);
     assert_eq!(module(&file).expect("as it was linked").warnings, []);
     let expected = "the contents do not match the checksum of the link: the file was changed; copy or build it again";
     // A letter in `.strtab`, or the like, which no rule is about.

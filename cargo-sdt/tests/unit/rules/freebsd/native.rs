@@ -3,9 +3,10 @@
 use object::elf;
 use proptest::prelude::*;
 
+use super::module;
 use super::relocatable_fixture::{ARGUMENTS, CODE, Fixture, PROBE, READ_ONLY, RECORDS, relocation};
-use cargo_sdt::internal::check::{Summary, module};
-use cargo_sdt::internal::platform::{FreeBsd, Route};
+use crate::check::FreeBsdSummary;
+use crate::platform::{FreeBsd, Route};
 
 fn release(text: &str) -> FreeBsd {
     text.parse().expect("a release")
@@ -53,7 +54,7 @@ fn the_fixtures_are_good() {
     for freebsd in ["10", "11", "12", "1304000", "14", "15", "1500068"] {
         let summary = module(&Fixture::native(release(freebsd)).file()).expect(freebsd);
         let sites = u64::from(release(freebsd).major() == 15);
-        let expected = Summary {
+        let expected = FreeBsdSummary {
             modules: vec!["proc_example".into()],
             release: release(freebsd),
             route: Some(Route::Native),

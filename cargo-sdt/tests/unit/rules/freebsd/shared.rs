@@ -3,12 +3,13 @@
 use object::elf;
 use proptest::prelude::*;
 
+use super::module;
 use super::shared_fixture::{
     COLD, CONSTANTS, DATA, Fixture, Relocation, SITES, Segment, Symbol, TEXT, kinds,
 };
-use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{Summary, module};
-use cargo_sdt::internal::platform::{FreeBsd, Route};
+use crate::arch::Arch;
+use crate::check::FreeBsdSummary;
+use crate::platform::{FreeBsd, Route};
 
 const ARCHES: [Arch; 2] = [Arch::Aarch64, Arch::Riscv64];
 
@@ -42,7 +43,7 @@ fn only_on(arch: Arch, change: impl Fn(&mut Fixture)) -> String {
 fn the_fixture_is_good() {
     for arch in ARCHES {
         let summary = module(&Fixture::good(arch).file()).unwrap();
-        let expected = Summary {
+        let expected = FreeBsdSummary {
             modules: vec!["proc_example".into()],
             release: FreeBsd::default(),
             route: Some(Route::Provider),

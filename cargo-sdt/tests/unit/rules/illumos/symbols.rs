@@ -5,9 +5,9 @@ use std::path::Path;
 use object::elf;
 
 use super::fixture::{Fixture, READ_ONLY, with_header};
-use super::{only, only_of, said_of};
-use cargo_sdt::internal::check::Kernel;
-use cargo_sdt::internal::check::illumos::{module, module_against};
+use super::{module, only, only_of, said_of};
+use crate::check::Kernel;
+use crate::check::{Against, illumos_module};
 
 #[test]
 fn symbol_tables() {
@@ -107,18 +107,27 @@ fn a_driver_that_uses_much_of_the_kernel() {
     // The kernel is asked.
     let all: Vec<_> = opte.iter().copied().chain(["mod_install"]).collect();
     let whole = kernel(&[("unix", &all)]);
-    assert_eq!(module_against(&driver, &whole).expect("it has them all").warnings, []);
+    assert_eq!(
+        illumos_module(&driver, Against { file: None, kernel: &whole })
+            .expect("it has them all")
+            .warnings,
+        []
+    );
     // One is not there; the modules that could have it have been given.
     let (lost, rest) = all.split_first().expect("there are some");
     let modules = ["dld", "ip", "dls", "mac"].map(|name| (name, &["x"][..]));
     let less = kernel(&[&[("unix", rest)], &modules[..]].concat());
-    let said: Vec<_> =
-        module_against(&driver, &less).unwrap_err().iter().map(ToString::to_string).collect();
+    let said: Vec<_> = illumos_module(&driver, Against { file: None, kernel: &less })
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let asked = "unix, dld, ip, dls, mac";
     assert_eq!(said, [format!("symbol {lost}: undefined, and {asked} do not export it")]);
     // Without their files, one of them may have it.
     let less = kernel(&[("unix", rest)]);
-    let summary = module_against(&driver, &less).expect("nobody can say that it is missing");
+    let summary = illumos_module(&driver, Against { file: None, kernel: &less })
+        .expect("nobody can say that it is missing");
     let line = summary.warnings[0].to_string();
     assert!(line.contains("drv/dld, drv/ip, misc/dls, misc/mac may have it"), "{line}");
 }
@@ -135,6 +144,13 @@ fn symbols_that_are_common_or_the_kernels() {
         f.symbol("cmn_err", Some(text), elf::STB_GLOBAL);
     });
     assert!(line.starts_with("warning: symbol cmn_err: the kernel exports it, too; "), "{line}");
+}
+
+#[test]
+fn indirect_functions() {
+    let line = only(|f| f.symbol_named("_info").set_st_info(elf::STB_GLOBAL, elf::STT_GNU_IFUNC));
+    let expected = "symbol _info: an indirect function (STT_GNU_IFUNC) for krtld, which has none; ";
+    assert!(line.starts_with(expected), "{line}");
 }
 
 #[test]
