@@ -76,8 +76,11 @@ impl<'a, 'data> Record<'a, 'data> {
         self.home.relocation(self.at(member)).is_some()
     }
 
+    /// Returns whether a pointer will be 0: no relocation changes any of its bytes.
     pub(super) fn is_null(&self, member: u64) -> bool {
-        self.u64(member) == Some(0) && !self.is_relocated(member)
+        let at = self.at(member);
+        let overlapping = at.saturating_sub(7)..at.saturating_add(8);
+        self.u64(member) == Some(0) && self.home.relocations_in(overlapping).is_empty()
     }
 
     /// Returns the place to which a member points.

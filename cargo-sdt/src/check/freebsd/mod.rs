@@ -19,13 +19,7 @@ use super::rules::Rule;
 use super::summary::FreeBsdSummary;
 use crate::platform::{FreeBsd, Generation, Route};
 use metadata::Metadata;
-
-/// How many records of a route there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    providers: u64,
-    probes: u64,
-}
+use own::Count;
 
 /// Checks a module; it says itself for which release it is and by which route. The summary counts only if there are no
 /// errors.
