@@ -160,7 +160,7 @@ rules! {
     FileNameOfProvider Error
         "the file is {}, and its modules are {}: its provider's probes would outlive the file; name them alike"
     SysInit Error "a struct sysinit of {} bytes; FreeBSD {} has one of {}"
-    Registers Error "module_register_init for what {}; the kernel panics"
+    Registers Error "module_register_init for a record that {}; the kernel panics"
     NotConstructors Error
         "of functions to be called at start or end, by its name or type, but not made of their addresses"
 

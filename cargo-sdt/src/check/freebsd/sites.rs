@@ -144,13 +144,5 @@ fn kernels_reach(arch: Arch) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_takes_less_than_jumps_can_do() {
-        assert_eq!(kernels_reach(Arch::X86_64), 1 << 31);
-        assert_eq!(kernels_reach(Arch::Aarch64), 1 << 26);
-        assert_eq!(kernels_reach(Arch::Riscv64), 1 << 19);
-    }
-}
+#[path = "../../../tests/unit/check/freebsd/sites.rs"]
+mod tests;

@@ -8,12 +8,12 @@ use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, WRITABLE, relocation}
 use super::said_of;
 use crate::check::{Against, Kernel, freebsd_module};
 
-/// What is said of a file.
+/// Returns the findings in a file.
 fn said(file: &[u8]) -> Vec<String> {
     said_of(module(file).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said of the fixture after a change.
+/// Returns the only finding in the fixture after a change.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut fixture = Fixture::good();
     change(&mut fixture);
@@ -76,7 +76,7 @@ fn notes_are_passed_over() {
         }
         module(&fixture.file())
     };
-    with(false).expect("the loader leaves it out, and nobody misses it");
+    with(false).expect("the loader leaves it out, and no relocation refers to it");
     let line = with(true).unwrap_err()[0].to_string();
     let expected = ".note.build-id: of type 0x7, which FreeBSD's loader leaves out or does not use";
     assert_eq!(line, expected);
@@ -241,7 +241,7 @@ fn sysinits_and_handlers_that_are_no_functions() {
         let lines = said(&with_handler(at, addend));
         assert!(lines.iter().any(|line| line == expected), "{at} {addend}: {lines:#?}");
     }
-    // `module_register_init` of what is no module.
+    // `module_register_init` with an argument that is not a module of the file.
     let register = |addend| {
         move |f: &mut Fixture| {
             let register = f.symbol("module_register_init", None, elf::STB_GLOBAL);
@@ -258,7 +258,8 @@ fn sysinits_and_handlers_that_are_no_functions() {
     register(112)(&mut right);
     module(&right.file()).expect("the module's own");
     let line = only(register(113));
-    let expected = "module_register_init for what is no module of this file; the kernel panics";
+    let expected =
+        "module_register_init for a record that is no module of this file; the kernel panics";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
 }
 
@@ -308,21 +309,21 @@ fn constructors_are_functions() {
     assert_eq!(line, expected, "of data");
     let line = only(|f| {
         with(".init_array", elf::SHT_INIT_ARRAY, Some(0))(f);
-        let nobody = f.symbol("nobody", None, elf::STB_WEAK);
-        f.relocations(".rela.init_array")[0].symbol = Some(nobody);
+        let missing = f.symbol("missing", None, elf::STB_WEAK);
+        f.relocations(".rela.init_array")[0].symbol = Some(missing);
     });
-    assert_eq!(line, expected, "of nobody");
+    assert_eq!(line, expected, "a weak symbol");
     let line = only(|f| f.named(".text").sh_type = elf::SHT_INIT_ARRAY);
     assert!(line.starts_with(".text: of functions to be called at start or end, "), "{line}");
 }
 
 #[test]
 fn functions_and_elements_that_nobody_may_have() {
-    let nobody = |f: &mut Fixture| f.symbol("nobody", None, elf::STB_WEAK);
+    let missing = |f: &mut Fixture| f.symbol("missing", None, elf::STB_WEAK);
     let line = only(|f| {
         // `SI_SUB_DUMMY` would not be run.
         f.data(".data")[0] = 1;
-        f.relocations(".rela.data")[0].symbol = Some(nobody(f));
+        f.relocations(".rela.data")[0].symbol = Some(missing(f));
     });
     let expected = "the function of a struct sysinit is a weak symbol that is not defined here: if no module defines it, \
                     the loader makes it 0, and the kernel uses it";

@@ -12,14 +12,14 @@ fn release(text: &str) -> FreeBsd {
     text.parse().expect("a release")
 }
 
-/// What is said of the fixture for a release after a change.
+/// Returns the findings in the fixture for a release after a change.
 fn said_of(freebsd: &str, change: impl FnOnce(&mut Fixture)) -> Vec<String> {
     let mut fixture = Fixture::native(release(freebsd));
     change(&mut fixture);
     super::said_of(module(&fixture.file()).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said.
+/// Returns the only finding.
 fn only_of(freebsd: &str, change: impl FnOnce(&mut Fixture)) -> String {
     let mut said = said_of(freebsd, change);
     assert_eq!(said.len(), 1, "{said:#?}");

@@ -8,14 +8,14 @@ use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, TEXT, WRITABLE, reloc
 use crate::check::FreeBsdSummary;
 use crate::platform::{FreeBsd, Route};
 
-/// What is said of the fixture after a change.
+/// Returns the findings in the fixture after a change.
 fn said(change: impl FnOnce(&mut Fixture)) -> Vec<String> {
     let mut fixture = Fixture::good();
     change(&mut fixture);
     super::said_of(module(&fixture.file()).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said.
+/// Returns the only finding.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut said = said(change);
     assert_eq!(said.len(), 1, "{said:#?}");

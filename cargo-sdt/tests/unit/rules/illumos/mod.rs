@@ -1,4 +1,4 @@
-//! The check, on modules that are right but for one thing: every rule, broken once.
+//! Modules for illumos that are good except for one change.
 
 mod fixture;
 mod probes;
@@ -23,7 +23,7 @@ fn said_of(file: &[u8]) -> Vec<String> {
     rules::said_of(module(file).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said of the fixture after a change.
+/// Returns the only finding in the fixture after a change.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut fixture = Fixture::good();
     change(&mut fixture);

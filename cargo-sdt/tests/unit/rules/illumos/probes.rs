@@ -1,4 +1,4 @@
-//! Probes: their calls, their names, and what is said of their arguments.
+//! Rules for probes: their calls, their names, and the descriptions of their arguments.
 
 use object::elf;
 

@@ -1,4 +1,4 @@
-//! Symbols: what is undefined, what the kernel has, and whom a module depends on.
+//! Rules for symbols: undefined ones, exports of the kernel, and dependencies of the module.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn undefined_symbols() {
     );
     let mut weak = Fixture::good();
     weak.named(".dynamic").delete = true;
-    weak.symbol("nobody", None, elf::STB_WEAK);
+    weak.symbol("missing", None, elf::STB_WEAK);
     module(&weak.file()).expect("krtld leaves it 0");
     let mut dtrace = Fixture::good();
     dtrace.named(".dynamic").delete = true;
@@ -98,13 +98,13 @@ fn a_driver_that_uses_much_of_the_kernel() {
     let opte = opte();
     assert!(opte.len() >= 138 && opte.is_sorted(), "{}", opte.len());
     let driver = driver(&opte);
-    // Nobody can be asked: it can be loaded, and one line says what of it is not known.
+    // Without a kernel file, the check passes the module, and one note lists the unknown symbols.
     let summary = module(&driver).expect("no symbol is refused");
     assert_eq!(summary.warnings.len(), 1, "{:#?}", summary.warnings);
     let line = summary.warnings[0].to_string();
     assert!(line.contains("qprocson") || line.contains("mac_register"), "{line}");
     assert!(!line.contains("kmem_alloc"), "{line}");
-    // The kernel is asked.
+    // With the kernel's symbols, all are known.
     let all: Vec<_> = opte.iter().copied().chain(["mod_install"]).collect();
     let whole = kernel(&[("unix", &all)]);
     assert_eq!(
@@ -113,7 +113,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
             .warnings,
         []
     );
-    // One is not there; the modules that could have it have been given.
+    // One symbol is missing, and the files of all dependencies were given.
     let (lost, rest) = all.split_first().expect("there are some");
     let modules = ["dld", "ip", "dls", "mac"].map(|name| (name, &["x"][..]));
     let less = kernel(&[&[("unix", rest)], &modules[..]].concat());
@@ -127,7 +127,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
     // Without their files, one of them may have it.
     let less = kernel(&[("unix", rest)]);
     let summary = illumos_module(&driver, Against { file: None, kernel: &less })
-        .expect("nobody can say that it is missing");
+        .expect("without the files of its dependencies, the symbol may exist");
     let line = summary.warnings[0].to_string();
     assert!(line.contains("drv/dld, drv/ip, misc/dls, misc/mac may have it"), "{line}");
 }
