@@ -762,10 +762,6 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.enable(consumer, spec)
     }
 
-    fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
-        self.disable(consumer, spec)
-    }
-
     fn claim(&self, rights: Rights) -> Option<ConsumerId> {
         self.claim(rights)
     }

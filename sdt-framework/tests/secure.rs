@@ -360,9 +360,9 @@ fn a_line_can_be_cut_anywhere() {
             let rest = [
                 consumer.ask(1, &HELLO),
                 consumer.ask(2, &Request::Open),
-                consumer.ask(3, &Request::Enable { spec: ":::" }),
+                consumer.ask(3, &Request::Program { size: 9, at: 0, bytes: b"DOF" }),
                 consumer.ask(4, &Request::Go),
-                consumer.ask(5, &Request::Read { wait: true }),
+                consumer.ask(5, &Request::Run),
             ];
             let rest = rest.concat();
             let cut = cut - hello.len();

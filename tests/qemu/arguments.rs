@@ -8,7 +8,7 @@ use cargo_sdt::internal::platform::{FreeBsd, Os, Route};
 use dtrace::Trace;
 use dtrace::compiler::{Source, options::Options};
 use dtrace::render::{Datum, Firing, RenderError, Sink, View};
-use dtrace_protocol::Record;
+use harness::records::Record;
 use harness::session::Session;
 use harness::workspace;
 use sdt_core::ops::{Class, Stability};

@@ -90,11 +90,12 @@ fn the_same_life(arch: Arch) {
             session.go(consumer).unwrap();
             session.exec(&log()[..100]).unwrap();
             let busy = session.kldunload(&loaded).unwrap_err().to_string();
-            session.disable(consumer, exec_success()).unwrap();
-            session.exec(&log()[..100]).unwrap();
             session.stop(consumer).unwrap();
             let tally = tally(&mut session, consumer);
             session.close(consumer).unwrap();
+            let hits = session.counters().unwrap().hits;
+            session.exec(&log()[..100]).unwrap();
+            assert_eq!(session.counters().unwrap().hits, hits, "{loaded}: the probe is disabled");
             let listed = session.list(name("proc:::")).unwrap();
             let description = session.describe(listed[0].id).unwrap();
             session.kldunload(&loaded).unwrap();

@@ -177,27 +177,26 @@ fn they_come_and_go_under_load() {
         load(&mut session);
         let text = session.read_text(MODULE).unwrap();
         let consumer = session.open().unwrap();
-        session.go(consumer).unwrap();
         let before = claimed(&mut session);
         session.wire.send(Request::Exec { execs: execs(EXECS) }, LIMIT).unwrap();
         assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1, "{round}");
+        session.go(consumer).unwrap();
         // For a while, or until all has been executed before.
         for _ in 0..20 {
             if claimed(&mut session) > before {
                 break;
             }
         }
-        session.disable(consumer, exec_success()).unwrap();
+        session.stop(consumer).unwrap();
+        let tally = tally(&mut session, consumer);
+        session.close(consumer).unwrap();
         let hits = claimed(&mut session) - before;
         // Each CPU does what it is given in order: these are executed last.
         session.exec(&execs(4)).unwrap();
         let after = claimed(&mut session) - before;
         assert_eq!(after, hits, "{round}: a hit of a probe that is disabled");
-        session.stop(consumer).unwrap();
-        let tally = tally(&mut session, consumer);
         assert_eq!((tally.hits(), tally.drops), (hits, 0), "{round}");
         under_load += u32::from(0 < hits && hits < EXECS.into());
-        session.close(consumer).unwrap();
         assert!(session.read_text(MODULE).unwrap() == text, "{round}");
         session.kldunload(COMPANION).unwrap();
         session.kldunload(MODULE).unwrap();

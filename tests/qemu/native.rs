@@ -218,8 +218,9 @@ fn unloading_is_refused_as_dtrace_and_sdt_do(arch: Arch) {
         // All goes on.
         trace(&mut session, 2, consumer);
 
-        // Not enabled, but open: the provider stays, and its probes are gone all the same.
-        session.disable(consumer, exec_success()).unwrap();
+        // Nothing is enabled, but a consumer is open: the provider stays, and its probes are destroyed nevertheless.
+        session.close(consumer).unwrap();
+        let consumer = session.open().unwrap();
         assert_eq!(refused(session.kldunload(EXAMPLE)), busy);
         assert_eq!(session.list(exec_success()).unwrap(), []);
         session.exec(&log()[..50]).unwrap();

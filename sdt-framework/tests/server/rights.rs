@@ -55,8 +55,7 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     let sites = Request::Sites { probe: user.get(), skip: 0 };
     assert_eq!(refused(&mut server, &mut line, sites), Why::NotPermitted);
     ask(&mut server, &mut line, Request::Open);
-    let all = Request::Enable { spec: ":::" };
-    assert_eq!(ask(&mut server, &mut line, all), "Matched { probes: 1 }");
+    assert_eq!(enable(&mut server, &mut line, ":::"), "Matched { probes: 1 }");
     // Nor does it get what comes later.
     let later = create(&*dtrace, of_kernel, [c"m", c"f", c"later"], 0);
     ask(&mut server, &mut line, Request::Go);

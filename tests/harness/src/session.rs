@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use dtrace::TransportError;
-use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
+use dtrace::client::{Client, ClientError, Detail, Probe, Site};
 use sdt_protocol::{
     Counters, Event, Exec, Module, Reentered, Refusal, Reply, Request, Sites, Tortured, VERSION,
 };
@@ -16,6 +16,7 @@ use sdt_protocol::{
 use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
+use crate::records::{self, Records};
 use crate::wire::{Wire, WireError, name};
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::BuildError;
@@ -391,20 +392,14 @@ impl Session {
         self.look(|client| client.sites(probe))
     }
 
-    /// Enables what a description matches; says how many probes.
+    /// Enables a clause that records the arguments of the probes that a description matches. Returns their number.
+    /// [`close`](Self::close) disables them.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn enable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
-        self.with(consumer, |consumer| consumer.client.enable(spec.as_ref()))
-    }
-
-    /// Disables what a description matches; says how many probes.
-    ///
-    /// # Errors
-    /// The kernel refuses, or failed.
-    pub fn disable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
-        self.with(consumer, |consumer| consumer.client.disable(spec.as_ref()))
+        let program = records::program(spec.as_ref());
+        self.with(consumer, |consumer| consumer.client.program(&program))
     }
 
     /// Starts recording.
@@ -432,11 +427,9 @@ impl Session {
 
     /// Takes what has been recorded for a consumer.
     fn take_records(&mut self, number: u32) -> Result<(), SessionError> {
-        while let Some(records) =
-            self.with(number, |consumer| consumer.client.read(Duration::ZERO))?
-        {
-            self.records.push((number, records));
-        }
+        let cpus = self.cpus;
+        let read = self.with(number, |consumer| records::read(&mut consumer.client, cpus))?;
+        self.records.extend(read.into_iter().map(|records| (number, records)));
         Ok(())
     }
 

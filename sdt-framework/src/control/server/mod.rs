@@ -3,7 +3,7 @@
 //! A [`Server`] answers what consumers ask in `dtrace-protocol`, over any [`Stream`], out of a [`Tracer`], which a
 //! [`Dtrace`](crate::Dtrace) is. So `dtrace --connect` lists, enables and prints from another machine. It needs no
 //! allocation, no thread and no clock: the host calls [`Server::step`] again and again from a thread that may
-//! take locks, as long as it returns `true`, and then whenever something may have arrived or been recorded.
+//! take locks, as long as it returns `true`, and then whenever something may have arrived.
 //!
 //! ```no_run
 //! # use sdt_framework::Rights;
@@ -34,7 +34,6 @@
 
 mod answer;
 mod known;
-mod read;
 mod refusal;
 mod reply;
 mod run;
@@ -107,9 +106,9 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
         }
     }
 
-    /// Goes on with what there is to do: sends, or takes what has arrived and answers it, or answers a consumer that waits for
-    /// records. Says whether there was anything. Called by a thread with interrupts on; calls the framework, so that
-    /// providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it does nothing.
+    /// Sends, or receives and answers a request. Returns whether there was anything to do. Called by a thread with interrupts
+    /// on; calls the framework, so that providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it
+    /// does nothing.
     ///
     /// # Errors
     /// [`Lost`], and all consumers have been closed.
@@ -138,7 +137,7 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
 
     fn go_on(&mut self, stream: &mut impl Stream) -> Result<bool, Lost> {
         if self.sent < self.to_send {
-            // Nothing else is done meanwhile: who sends requests and reads no answers gets no more of them.
+            // The server reads no further request until this answer is sent.
             let left = self.line.get(self.sent..self.to_send).unwrap_or_default();
             let sent = stream.write(left)?.min(left.len());
             self.sent += sent;
@@ -168,11 +167,6 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
                 Err(FrameError::TooLong) => status.overlong += 1,
                 Err(_) => status.damaged += 1,
             }
-        }
-        let draft = self.draft.get_mut(..Self::DRAFT).unwrap_or_default();
-        if let Some(length) = self.channels.answer_waiting(draft, &mut self.line) {
-            (self.sent, self.to_send) = (0, length);
-            busy = true;
         }
         Ok(busy)
     }

@@ -81,7 +81,6 @@ pub(super) enum Other {
     Done,
     Matched(u32),
     On(u32),
-    Records { cpu: u32, drops: u64 },
     Status { cpus: u32 },
     Run { exiting: bool, killed: bool, drops: u64 },
     Data { count: u32, number: u32, epid: u32, size: u32, data: Vec<[u64; 7]> },
@@ -305,7 +304,6 @@ impl Other {
             Self::Done => plain(Reply::Done),
             Self::Matched(probes) => plain(Reply::Matched { probes: *probes }),
             Self::On(cpu) => plain(Reply::On { cpu: *cpu }),
-            Self::Records { cpu, drops } => plain(Reply::Records { cpu: *cpu, drops: *drops }),
             // Each CPU is asked for its buffers, which takes its time.
             Self::Status { cpus } => {
                 plain(Reply::Status(Status { cpus: cpus % 40, ..Status::default() }))
