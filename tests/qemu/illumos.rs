@@ -1,5 +1,5 @@
-//! The stand-in kernel as illumos's: modules in C, linked as modules in Rust are, come, are traced, and go. What is
-//! listed and what the console says is what illumos's own code lists and says of these very modules.
+//! The stand-in kernel as illumos: loads, traces and unloads modules in C that are linked like modules in Rust. The lists of
+//! probes and the console output are those of illumos's own code for the same modules.
 #![cfg(target_arch = "x86_64")]
 
 use std::path::Path;

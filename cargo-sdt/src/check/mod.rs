@@ -1,4 +1,4 @@
-//! The check after linking: would the kernel's loader take this module, and is it safe to load?
+//! The check after linking: whether the kernel's loader accepts a module, and whether the kernel survives it.
 //!
 //! A module that fails to load half-way can take the kernel down with it, so the check applies the rules of the loaders
 //! (FreeBSD's `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`, illumos's krtld), of the linker sets and of the

@@ -1,15 +1,15 @@
-//! The rules: what the check finds in a module, how bad that is, and the message. `tests/unit/rules` breaks each of them once.
+//! The table of rules: name, severity and message. The tests in `tests/unit/rules` break each rule once.
 
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The check lacks information, and nothing points to a defect: the kernel's own file answers it.
+    /// The check lacks information, and no defect is visible. With the kernel's own file, it knows.
     Note,
-    /// It may be intended, or depends on a kernel whose files were not given.
+    /// It may be intended, or depends on a kernel whose file was not given.
     Warning,
-    /// The kernel would refuse the module, or break.
+    /// The kernel would refuse the module, or panic.
     Error,
 }
 
@@ -35,7 +35,7 @@ macro_rules! rules {
             /// All rules.
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
-            /// Returns how bad a breach of the rule is.
+            /// Returns its severity.
             pub const fn level(self) -> Level {
                 match self { $(Self::$rule => Level::$level,)* }
             }

@@ -1,4 +1,4 @@
-//! What a module contains that can be loaded, as the command prints it.
+//! The contents of a good module, as the command prints them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -39,13 +39,13 @@ impl fmt::Display for Contents {
 pub struct FreeBsdSummary {
     /// The names of the modules in the file.
     pub modules: Vec<String>,
-    /// The kernels they are for.
+    /// The release of FreeBSD.
     pub release: FreeBsd,
-    /// Whether the module names the release; if not, its records look like it.
+    /// Whether the module names the release; if not, the check derives it from the records.
     pub says_release: bool,
     /// How the kernel finds the probes; `None` if there are no providers.
     pub route: Option<Route>,
-    /// The modules that they depend on.
+    /// The dependencies of the modules.
     pub depends: Vec<String>,
     /// Provider records.
     pub providers: u64,
@@ -90,7 +90,7 @@ impl fmt::Display for FreeBsdSummary {
 /// The contents of a good module for illumos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IllumosSummary {
-    /// The modules that it depends on.
+    /// Its dependencies.
     pub depends: Vec<String>,
     /// Its probes, as DTrace lists them: `provider:::name`.
     pub probes: BTreeSet<String>,

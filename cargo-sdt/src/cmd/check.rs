@@ -26,7 +26,7 @@ pub struct Args {
 #[derive(Debug, Default, clap::Args)]
 pub struct KernelArgs {
     /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix`, and `genunix` besides), or that of a module that
-    /// the module depends on; may be said several times. Symbols that are in none of them are errors.
+    /// the module depends on. Repeat the option for several files. A symbol that none of them has is an error.
     #[arg(long, value_name = "FILE")]
     kernel: Vec<PathBuf>,
     /// A list of the kernel's symbols, as nm(1) prints it.
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Prints the findings in one file, a line each.
+/// Prints a line for each finding in a file.
 pub(crate) fn say(file: &str, findings: &[Finding]) {
     for finding in findings {
         output::say(format_args!("{file}: {}: {finding}\n", finding.level()));

@@ -53,12 +53,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The operating system that all modules are for.
+/// Returns the operating system that all modules are for.
 fn common(systems: &[Os]) -> anyhow::Result<Os> {
     let first = systems.first().copied().unwrap_or_default();
     if let Some(other) = systems.iter().find(|&&os| os != first) {
         anyhow::bail!(
-            "one module is for {first}, one for {other}: make a library for each, or say --os"
+            "one module is for {first}, one for {other}: make a library for each, or take --os"
         );
     }
     Ok(first)

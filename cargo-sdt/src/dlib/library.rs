@@ -48,7 +48,7 @@ const KNOWN: [(&str, u64, &str); 20] = [
 /// The library for modules called `modules` on `os`. D loads it while all of the described providers are there.
 ///
 /// # Errors
-/// What is described cannot be.
+/// A described struct cannot exist.
 pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<String, DlibError> {
     let mut library = Library::new(description);
     for of in &description.structs {
@@ -106,14 +106,14 @@ fn enumeration(of: &Enum) -> String {
     }
 }
 
-/// A library in the making.
+/// A library under construction.
 struct Library<'a> {
     structs: BTreeMap<&'a str, &'a Struct>,
     /// Structs that are defined, with the alignment that C gives them.
     defined: BTreeMap<&'a str, u64>,
-    /// Structs on the way to being defined.
+    /// Structs whose definition has begun.
     begun: BTreeSet<&'a str>,
-    /// Structs and unions of others, of which there are pointers.
+    /// Structs and unions that only pointers refer to.
     foreign: BTreeSet<&'a str>,
     /// Whether there are types that D can only have from the kernel.
     needs_kernel: bool,

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: says of any file what is wrong with it, and passes none that would take a kernel down.
+//! `cargo xtask check` accepts any file, reports its faults, and passes none that would make a kernel panic.
 
 use crate::edit::{FREEBSD, Input};
 use crate::loader;

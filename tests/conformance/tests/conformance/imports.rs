@@ -1,5 +1,5 @@
-//! Modules in C that use what the kernel has to offer: locks, devices, threads, sysctls, variables of each CPU. None is
-//! refused for it, and with the kernel's symbols at hand what is missing there is found.
+//! Modules in C that use the kernel's interfaces: locks, devices, threads, sysctls, variables of each CPU. The check refuses none
+//! of them, and with the kernel's symbols it finds the missing ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The names that a module's check says nobody here knows.
+/// Returns the names of a module's imports that the check does not know.
 fn unknown(summary: &check::FreeBsdSummary) -> Vec<String> {
     let unasked = summary.warnings.iter().filter(|finding| finding.rule == Rule::Unasked);
     let names = unasked.filter_map(|finding| finding.details.last());
@@ -55,7 +55,7 @@ fn modules_in_c_may_use_all_that_there_is() {
     }
 }
 
-/// With all symbols there, nothing is said of them; without one, the check says which.
+/// With all symbols of the kernel, the check reports none; without one, it reports that one.
 fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &str) {
     let mut names: Vec<_> = object_imports(image);
     names.sort();
@@ -84,7 +84,7 @@ fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &st
 /// What [`kernel`] adds to every list.
 const LISTED: [&str; 6] = ["module_register_init", "printf", "malloc", "free", "M_TEMP", "hz"];
 
-/// The names of the symbols that a module does not define, but for the bounds of its sets.
+/// Returns the names of the symbols that a module does not define, except the bounds of its sets.
 fn object_imports(image: &[u8]) -> Vec<String> {
     use object::{Object as _, ObjectSymbol as _};
     let file = object::File::parse(image).unwrap();

@@ -1,4 +1,4 @@
-//! The example module in C and in Rust, linked: what is in them.
+//! The contents of the example module, linked, in C and in Rust.
 
 use std::fs;
 
