@@ -1,5 +1,4 @@
-//! The example module in Rust and the same in C (`tests/conformance/c`): nobody who traces can tell which of them
-//! is loaded.
+//! The example module in Rust and the same in C (`tests/conformance/c`): a consumer sees no difference between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

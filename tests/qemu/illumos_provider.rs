@@ -160,7 +160,7 @@ fn nothing_goes_that_somebody_needs() {
     assert!(session.kldstat().unwrap().is_empty());
 }
 
-/// Hits but for those that their probe's being disabled has overtaken.
+/// Returns the number of hits, without hits that were under way when their probe was disabled.
 fn claimed(session: &mut Session) -> u64 {
     let counters = session.counters().unwrap();
     counters.hits - counters.unclaimed

@@ -132,7 +132,7 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
         expected[at..at + patched.len()].copy_from_slice(&patched);
         assert!(
             enabled == expected,
-            "only what is at {at:#x} is new: {:02x?}",
+            "only the bytes at {at:#x} have changed: {:02x?}",
             &enabled[at..][..5]
         );
         session.close(consumer).unwrap();
@@ -144,7 +144,7 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
     }
 }
 
-/// What is at a site while it is enabled: a module's own breakpoint, or the kernel's jump.
+/// Returns the bytes of an enabled site: a module's own breakpoint, or the kernel's jump.
 fn patched(arch: Arch, route: Route, distance: u64) -> Vec<u8> {
     let encoding = arch.encoding();
     let code = match route {
@@ -173,7 +173,7 @@ fn unload_is_refused_while_enabled(arch: Arch, route: Route) {
     session.kldunload(EXAMPLE).unwrap();
     assert_eq!(session.list(exec_success()).unwrap(), []);
     assert!(session.kldstat().unwrap().iter().all(|loaded| loaded.file != EXAMPLE));
-    // Nobody is left in the event handlers' list.
+    // The list of event handlers is empty, so that no handler of the module runs.
     session.exec(&log()[..50]).unwrap();
 }
 

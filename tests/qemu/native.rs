@@ -170,7 +170,7 @@ fn the_kernel_patches_the_sites(arch: Arch) {
         let text = session.read_text(EXAMPLE).unwrap();
         assert!(text == expected);
         disabled = Some(text);
-        // Nobody is told any more.
+        // A disabled site counts no hits.
         let before = session.counters().unwrap();
         session.exec(&log()[..50]).unwrap();
         assert_eq!(session.counters().unwrap().hits, before.hits);
@@ -254,7 +254,7 @@ fn the_release_has_to_be_the_modules(arch: Arch) {
         assert_eq!(session.wire.console().last().as_deref(), Some(&*said));
     }
     assert!(session.kldstat().unwrap().is_empty());
-    // Releases that nobody knows, and another one while files are loaded.
+    // Unknown releases, and another release while files are loaded.
     assert_eq!(refused(session.freebsd(900_000)).0, 22);
     session.kldload_file(&rust(arch, "15")).unwrap();
     assert_eq!(refused(session.freebsd(1_404_000)).0, BUSY);

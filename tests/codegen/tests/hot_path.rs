@@ -165,7 +165,7 @@ const SUBJECTS: [Subject; 54] = [
     evaluated("in_loop_costly").but([Some(5), Some(2), None]),
     // The stack again: with frame pointers this function saves an odd number of registers.
     plain("under_pressure").but([None, Some(3), Some(3)]),
-    // What is no `Copy` cannot be handed over by value. The evaluator gets the local's address, and the hot path
+    // Without `Copy`, the value cannot be passed by value. The evaluator gets the local's address, and the hot path
     // keeps the local in memory.
     evaluated("costly_not_copy").but([Some(6); 3]),
     // What the probe alone keeps alive across a call is kept in registers that the callee preserves, which the function
@@ -177,7 +177,7 @@ const SUBJECTS: [Subject; 54] = [
     // Vectors of 64 bytes, of which kernels have none, are saved on a stack aligned to that; it is so from the
     // prologue on.
     Subject { cold: 500, ..plain("wide") }.but([Some(6); 3]),
-    // The call is the function's own, not the site's: what is alive across it is saved.
+    // The call is the function's own, not the site's, so the function saves the registers that are live across it.
     plain("enabled_in_leaf").but([Some(7), Some(5), Some(5)]),
     // A site ends a basic block, and instructions are selected for each block: a sum that is part
     // of two addressing modes is computed once for both.
@@ -253,7 +253,7 @@ fn a_disabled_site_is_one_nop_among_landing_pads() {
     }
 }
 
-/// Whatever is called in cold code may change every vector register, whoever has them: the whole program, or one
+/// Functions called in cold code may change every vector register, whether the whole program may use these registers or one
 /// function.
 #[test]
 fn nothing_that_a_callee_may_change_is_alive_behind_its_call() {

@@ -40,9 +40,9 @@ fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
     (out_of_line, in_between)
 }
 
-/// Compiles for a level and checks every site; cold code must be out of line if it is said to be.
+/// Compiles at a level, and checks every site. The cold code of subjects that are marked so must be out of line.
 fn level(level: &str) {
-    // Of the program alone: what it depends on is compiled once, and what it inlines of that is in the program.
+    // For the program alone: cargo compiles its dependencies once, and the code inlined from them is in the program.
     let setting = match level.parse::<u8>() {
         Ok(number) => format!("package.codegen-subjects.opt-level={number}"),
         Err(_) => format!("package.codegen-subjects.opt-level={level:?}"),

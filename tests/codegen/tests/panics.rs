@@ -34,7 +34,7 @@ fn no_firing_can_panic() {
     linked(&["--cfg=without_panics", "--cfg=firing"]).expect("no panic can be reached");
 }
 
-/// The machine is among what is linked: a kernel that panics when a program loads from its memory is found.
+/// The D machine is linked into the program: the test detects a kernel that panics when a D program loads from its memory.
 #[test]
 fn a_kernel_that_can_is_found() {
     let error =

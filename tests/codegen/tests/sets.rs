@@ -10,7 +10,7 @@ use std::process::Command;
 use codegen_sets::{ARG_LISTS, PROBES, PROVIDERS, SITES};
 use support::{BITCODE, Build};
 
-/// What hits linker sets hardest: sections nobody refers to are dropped, even if `__start_` and
+/// The options that endanger linker sets most: the linker drops sections without references, even if `__start_` and
 /// `__stop_` symbols bound them.
 const STRESS: [&str; 2] = ["-Clink-arg=-Wl,--gc-sections", "-Clink-arg=-Wl,-z,start-stop-gc"];
 

@@ -42,7 +42,7 @@ pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
     let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
-    // SAFETY: nobody else has it, and it is dropped after the framework.
+    // SAFETY: only the framework uses the memory, and `memory` is dropped after it.
     dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.
@@ -95,7 +95,7 @@ pub fn run(input: &[u8]) {
 
     line.lost = true;
     assert_eq!(server.step(&mut line), Err(Lost));
-    dtrace.unregister(provider).expect("nobody has the framework open");
+    dtrace.unregister(provider).expect("no consumer has the framework open");
 }
 
 /// A program in DOF that records and aggregates an argument.
@@ -289,7 +289,7 @@ impl Stream for Line {
 impl Line {
     fn ask(&mut self, channel: u8, seq: u32, what: &What) {
         let (mut buffer, mut line) = (vec![0; 1 << 16], vec![0; 1 << 17]);
-        // What is longer than that is no request.
+        // A longer message is no request.
         let Ok(frame) = Writer::new(&mut buffer, Header { channel, seq }, &what.request()) else {
             return;
         };
@@ -314,10 +314,10 @@ impl Line {
         assert!(!whole || sent.last().is_none_or(|&byte| byte == 0), "half a frame");
         for byte in sent {
             let Some(frame) = decoder.push(byte) else { continue };
-            let frame = frame.expect("what is sent is whole");
+            let frame = frame.expect("the server sends whole frames");
             // Noise may hold whole frames, too, but not by chance.
             assert!(self.asked.contains(&frame.header), "{frame:?} was not asked for");
-            let (reply, items) = frame.message::<Reply<'_>>().expect("what is sent is a reply");
+            let (reply, items) = frame.message::<Reply<'_>>().expect("the server sends replies");
             match reply {
                 Reply::Probes => assert!(items.iter::<Probe<'_>>().all(|item| item.is_ok())),
                 Reply::Sites => assert!(items.iter::<Site<'_>>().all(|item| item.is_ok())),
@@ -360,7 +360,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Machine(pub(crate) AtomicU64);
 
-// SAFETY: one thread is all CPUs, so nobody else is ever in probe context.
+// SAFETY: one thread acts as all CPUs, so probe contexts never overlap.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 

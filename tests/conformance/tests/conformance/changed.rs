@@ -40,7 +40,7 @@ fn build(module: &Module, name: String, kind: Kind) -> Subject {
     let file = fs::read(&path).unwrap();
     let kernel = Kernel::unknown();
     let against = Against { file: path.file_name().unwrap().to_str(), kernel: &kernel };
-    assert_eq!(check::module_of(module.os, &file, against).unwrap().warnings(), [], "{name}");
+    assert_eq!(check::module(module.os, &file, against).unwrap().warnings(), [], "{name}");
     Subject { name, kind, file }
 }
 

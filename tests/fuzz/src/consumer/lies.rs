@@ -6,7 +6,7 @@ use dtrace_protocol::{
     Status, Symbol, Why, Writer,
 };
 
-/// What is said instead of the truth.
+/// A false answer.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Lie {
     /// Bytes of the answer are others.
@@ -111,7 +111,7 @@ fn datum([action, size, offset, alignment, format, arg, uarg]: [u64; 7]) -> Datu
     }
 }
 
-/// The content of an answer: its items are put behind it. What is too long is cut.
+/// Returns the content of an answer, followed by its items, cut to the size of a frame.
 fn content(reply: &Reply<'_>, items: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let header = Header { channel: 0, seq: 0 };
     let mut draft = vec![0; LONGEST + 64];
@@ -139,7 +139,7 @@ pub(super) fn declared(text: &[u8], at: u32) -> Vec<u8> {
 }
 
 impl Lie {
-    /// What is said where this was to be said.
+    /// Returns the answer that replaces the true one.
     pub(super) fn instead_of(&self, truth: Vec<u8>) -> Vec<u8> {
         let header = Header { channel: 0, seq: 0 };
         match self {

@@ -3,18 +3,19 @@
 use object::elf;
 use proptest::prelude::*;
 
+use super::module;
 use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, TEXT, WRITABLE, relocation};
-use cargo_sdt::internal::check::{Summary, module};
-use cargo_sdt::internal::platform::{FreeBsd, Route};
+use crate::check::FreeBsdSummary;
+use crate::platform::{FreeBsd, Route};
 
-/// What is said of the fixture after a change.
+/// Returns the findings in the fixture after a change.
 fn said(change: impl FnOnce(&mut Fixture)) -> Vec<String> {
     let mut fixture = Fixture::good();
     change(&mut fixture);
     super::said_of(module(&fixture.file()).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said.
+/// Returns the only finding.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut said = said(change);
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -24,7 +25,7 @@ fn only(change: impl FnOnce(&mut Fixture)) -> String {
 #[test]
 fn the_fixture_is_good() {
     let summary = module(&Fixture::good().file()).unwrap();
-    let expected = Summary {
+    let expected = FreeBsdSummary {
         modules: vec!["proc_example".into()],
         release: FreeBsd::default(),
         route: Some(Route::Provider),

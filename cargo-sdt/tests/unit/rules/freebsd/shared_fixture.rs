@@ -5,7 +5,7 @@ use object::elf;
 use sdt_core::{Probe, Provider};
 
 use super::{EXEC_SUCCESS, KERNEL, PROC, PROC_EXAMPLE, constants, record};
-use cargo_sdt::internal::arch::Arch;
+use crate::arch::Arch;
 
 const R: u64 = elf::SHF_ALLOC.0;
 const RX: u64 = R | elf::SHF_EXECINSTR.0;
@@ -22,7 +22,7 @@ const DECLARED: u64 = 0x2140;
 const METADATA: u64 = 0x2180;
 const SYSINITS: u64 = 0x21c0;
 const DYNAMIC: u64 = 0x2200;
-/// Where what is not mapped begins.
+/// File offset of the sections that are not mapped.
 const UNMAPPED: usize = 0x3000;
 
 /// The module.
@@ -327,7 +327,7 @@ impl Fixture {
         (table, strings)
     }
 
-    /// Appends what is not mapped and returns where the section headers are.
+    /// Appends the sections that are not mapped, and returns the offset of the section headers.
     fn section_table(&self, file: &mut Vec<u8>) -> u64 {
         let mut append = |bytes: &[u8]| {
             let at = file.len().next_multiple_of(8);

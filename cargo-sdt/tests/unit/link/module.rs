@@ -12,11 +12,11 @@ use object::{
     SymbolKind, SymbolScope, elf,
 };
 
-use cargo_sdt::internal::arch::{Arch, ModuleKind};
-use cargo_sdt::internal::check::{self, Rule};
-use cargo_sdt::internal::link::freebsd::module;
-use cargo_sdt::internal::link::make_readable;
-use cargo_sdt::internal::setup;
+use super::module;
+use crate::arch::{Arch, ModuleKind};
+use crate::check::{self, Against, Rule};
+use crate::link::make_readable;
+use crate::setup;
 
 const SET: &str = "set_sdt_probes_set";
 const GROUP: &str = "__sdt_probe_1";
@@ -173,7 +173,9 @@ fn of_a_group_one_copy_is_kept_and_every_set_is_one_section() {
 fn sites_that_disagree_are_found_by_the_check() {
     let disagree = |arch, arguments| {
         // The objects are no whole module, of which the check says a lot more.
-        let findings = check::module(&linked_with(arch, "15", arguments)).expect_err("no module");
+        let findings =
+            check::freebsd_module(&linked_with(arch, "15", arguments), Against::default())
+                .expect_err("no module");
         findings.iter().any(|of| of.rule == Rule::SitesDisagree)
     };
     for arch in Arch::ALL {

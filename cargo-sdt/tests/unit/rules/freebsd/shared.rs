@@ -3,16 +3,17 @@
 use object::elf;
 use proptest::prelude::*;
 
+use super::module;
 use super::shared_fixture::{
     COLD, CONSTANTS, DATA, Fixture, Relocation, SITES, Segment, Symbol, TEXT, kinds,
 };
-use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{Summary, module};
-use cargo_sdt::internal::platform::{FreeBsd, Route};
+use crate::arch::Arch;
+use crate::check::FreeBsdSummary;
+use crate::platform::{FreeBsd, Route};
 
 const ARCHES: [Arch; 2] = [Arch::Aarch64, Arch::Riscv64];
 
-/// What is said of the fixture after a change: the same on both architectures.
+/// Returns the findings in the fixture after a change, which are the same on both architectures.
 fn said(change: impl Fn(&mut Fixture)) -> Vec<String> {
     let [first, second] = ARCHES.map(|arch| said_on(arch, &change));
     assert_eq!(first, second);
@@ -25,7 +26,7 @@ fn said_on(arch: Arch, change: impl Fn(&mut Fixture)) -> Vec<String> {
     super::said_of(module(&fixture.file()).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said.
+/// Returns the only finding.
 fn only(change: impl Fn(&mut Fixture)) -> String {
     let mut said = said(change);
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -42,7 +43,7 @@ fn only_on(arch: Arch, change: impl Fn(&mut Fixture)) -> String {
 fn the_fixture_is_good() {
     for arch in ARCHES {
         let summary = module(&Fixture::good(arch).file()).unwrap();
-        let expected = Summary {
+        let expected = FreeBsdSummary {
             modules: vec!["proc_example".into()],
             release: FreeBsd::default(),
             route: Some(Route::Provider),
@@ -416,7 +417,7 @@ fn data_in_code() {
         let mark =
             |name, value| Symbol { name, bind: elf::STB_LOCAL, section: Some(".text"), value };
         fixture.more_symbols.push(mark("$d.1", TEXT + 16));
-        module(&fixture.file()).expect("what is marked as data is not looked at");
+        module(&fixture.file()).expect("marked as data, which the check does not decode");
         fixture.more_symbols.push(mark("$x.2", TEXT + 20));
         let findings = module(&fixture.file()).unwrap_err();
         assert_eq!(findings.len(), 1, "{findings:#?}");

@@ -5,7 +5,7 @@ use object::{Endianness, elf};
 use sdt_core::{Probe, Provider};
 
 use super::{EXEC_SUCCESS, KERNEL, KERNELS, PROC, PROC_EXAMPLE, constants, record};
-use cargo_sdt::internal::platform::{FreeBsd, Generation};
+use crate::platform::{FreeBsd, Generation};
 
 /// Writable and loaded, loaded, and executable.
 pub(crate) const WRITABLE: elf::SectionFlags =

@@ -1,10 +1,9 @@
-//! Probes: their calls, their names, and what is said of their arguments.
+//! Rules for probes: their calls, their names, and the descriptions of their arguments.
 
 use object::elf;
 
 use super::fixture::{Fixture, PROBE, READ_ONLY, SITE, WRITABLE, relocation, with_header};
-use super::{only, said_of};
-use cargo_sdt::internal::check::illumos::module;
+use super::{module, only, rules, said_of};
 
 #[test]
 fn probes_that_are_not_called() {
@@ -107,7 +106,7 @@ fn described(lines: &[&str]) -> Result<(), String> {
         lines.iter().map(|line| format!("{}\n\0\0", line.replace(' ', "\t"))).collect();
     fixture.note(".sdt_probes", text.concat().as_bytes());
     module(&fixture.file()).map(|_| ()).map_err(|findings| {
-        crate::note_broken(&findings);
+        rules::note_broken(&findings);
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         finding.to_string()
     })
@@ -237,6 +236,23 @@ fn enabled_sites_are_calls_and_have_their_bounds() {
             "{bounds:?}: {line}"
         );
     }
+}
+
+#[test]
+fn the_symbol_of_the_bounds_is_where_they_are() {
+    let named = |at: u64| {
+        move |f: &mut Fixture| {
+            enabled_site(f, 1, [(0, 0), (8, 0)]);
+            let table = f.named(".data.bounds").id();
+            let symbol = f.symbol("__sdt_is_enabled", Some(table), elf::STB_LOCAL);
+            f.builder.symbols.get_mut(symbol).st_value = at;
+        }
+    };
+    let mut right = Fixture::good();
+    named(0)(&mut right);
+    module(&right.file()).expect("the symbol of the bounds");
+    let expected = "symbol __sdt_is_enabled: is not where the bounds of sdt_is_enabled are; `_init` reads them there";
+    assert_eq!(only(named(8)), expected);
 }
 
 #[test]

@@ -9,7 +9,13 @@ mod shared;
 mod shared_fixture;
 mod unnoticed;
 
-use crate::{damaged, said_of};
+use super::{damaged, said_of};
+use crate::check::{Against, Finding, FreeBsdSummary, freebsd_module};
+
+/// Checks a module by itself.
+fn module(file: &[u8]) -> Result<FreeBsdSummary, Vec<Finding>> {
+    freebsd_module(file, Against::default())
+}
 
 /// A record that starts with its size and has a name's length 8 bytes after `name`.
 fn record(size: usize, name: usize, length: u64) -> Vec<u8> {

@@ -1,13 +1,13 @@
-//! Symbols: what is undefined, what the kernel has, and whom a module depends on.
+//! Rules for symbols: undefined ones, exports of the kernel, and dependencies of the module.
 
 use std::path::Path;
 
 use object::elf;
 
 use super::fixture::{Fixture, READ_ONLY, with_header};
-use super::{only, only_of, said_of};
-use cargo_sdt::internal::check::Kernel;
-use cargo_sdt::internal::check::illumos::{module, module_against};
+use super::{module, only, only_of, said_of};
+use crate::check::Kernel;
+use crate::check::{Against, illumos_module};
 
 #[test]
 fn symbol_tables() {
@@ -59,7 +59,7 @@ fn undefined_symbols() {
     );
     let mut weak = Fixture::good();
     weak.named(".dynamic").delete = true;
-    weak.symbol("nobody", None, elf::STB_WEAK);
+    weak.symbol("missing", None, elf::STB_WEAK);
     module(&weak.file()).expect("krtld leaves it 0");
     let mut dtrace = Fixture::good();
     dtrace.named(".dynamic").delete = true;
@@ -98,27 +98,36 @@ fn a_driver_that_uses_much_of_the_kernel() {
     let opte = opte();
     assert!(opte.len() >= 138 && opte.is_sorted(), "{}", opte.len());
     let driver = driver(&opte);
-    // Nobody can be asked: it can be loaded, and one line says what of it is not known.
+    // Without a kernel file, the check passes the module, and one note lists the unknown symbols.
     let summary = module(&driver).expect("no symbol is refused");
     assert_eq!(summary.warnings.len(), 1, "{:#?}", summary.warnings);
     let line = summary.warnings[0].to_string();
     assert!(line.contains("qprocson") || line.contains("mac_register"), "{line}");
     assert!(!line.contains("kmem_alloc"), "{line}");
-    // The kernel is asked.
+    // With the kernel's symbols, all are known.
     let all: Vec<_> = opte.iter().copied().chain(["mod_install"]).collect();
     let whole = kernel(&[("unix", &all)]);
-    assert_eq!(module_against(&driver, &whole).expect("it has them all").warnings, []);
-    // One is not there; the modules that could have it have been given.
+    assert_eq!(
+        illumos_module(&driver, Against { file: None, kernel: &whole })
+            .expect("it has them all")
+            .warnings,
+        []
+    );
+    // One symbol is missing, and the files of all dependencies were given.
     let (lost, rest) = all.split_first().expect("there are some");
     let modules = ["dld", "ip", "dls", "mac"].map(|name| (name, &["x"][..]));
     let less = kernel(&[&[("unix", rest)], &modules[..]].concat());
-    let said: Vec<_> =
-        module_against(&driver, &less).unwrap_err().iter().map(ToString::to_string).collect();
+    let said: Vec<_> = illumos_module(&driver, Against { file: None, kernel: &less })
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let asked = "unix, dld, ip, dls, mac";
     assert_eq!(said, [format!("symbol {lost}: undefined, and {asked} do not export it")]);
     // Without their files, one of them may have it.
     let less = kernel(&[("unix", rest)]);
-    let summary = module_against(&driver, &less).expect("nobody can say that it is missing");
+    let summary = illumos_module(&driver, Against { file: None, kernel: &less })
+        .expect("without the files of its dependencies, the symbol may exist");
     let line = summary.warnings[0].to_string();
     assert!(line.contains("drv/dld, drv/ip, misc/dls, misc/mac may have it"), "{line}");
 }
@@ -135,6 +144,13 @@ fn symbols_that_are_common_or_the_kernels() {
         f.symbol("cmn_err", Some(text), elf::STB_GLOBAL);
     });
     assert!(line.starts_with("warning: symbol cmn_err: the kernel exports it, too; "), "{line}");
+}
+
+#[test]
+fn indirect_functions() {
+    let line = only(|f| f.symbol_named("_info").set_st_info(elf::STB_GLOBAL, elf::STT_GNU_IFUNC));
+    let expected = "symbol _info: an indirect function (STT_GNU_IFUNC) for krtld, which has none; ";
+    assert!(line.starts_with(expected), "{line}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The check, on modules that are right but for one thing: every rule, broken once.
+//! Modules for illumos that are good except for one change.
 
 mod fixture;
 mod probes;
@@ -8,17 +8,22 @@ mod symbols;
 use object::elf;
 use proptest::prelude::*;
 
-use cargo_sdt::internal::check::illumos::module;
-use cargo_sdt::internal::check::{Against, Kernel, module_of};
-use cargo_sdt::internal::platform::Os;
+use super as rules;
+use crate::check::{self, Against, Finding, IllumosSummary, Kernel, illumos_module};
+use crate::platform::Os;
 use fixture::{Fixture, READ_ONLY, WRITABLE, with_header};
 
-/// What is said of a file.
-fn said_of(file: &[u8]) -> Vec<String> {
-    crate::said_of(module(file).map(|summary| summary.warnings))
+/// Checks a module by itself.
+fn module(file: &[u8]) -> Result<IllumosSummary, Vec<Finding>> {
+    illumos_module(file, Against::default())
 }
 
-/// The only thing that is said of the fixture after a change.
+/// Returns the findings in a file.
+fn said_of(file: &[u8]) -> Vec<String> {
+    rules::said_of(module(file).map(|summary| summary.warnings))
+}
+
+/// Returns the only finding in the fixture after a change.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut fixture = Fixture::good();
     change(&mut fixture);
@@ -34,10 +39,7 @@ fn only_of(file: &[u8]) -> String {
 #[test]
 fn the_fixture_is_good() {
     let file = Fixture::good().file();
-    assert_eq!(
-        cargo_sdt::internal::platform::Os::of_file(&file),
-        cargo_sdt::internal::platform::Os::Illumos
-    );
+    assert_eq!(Os::of_file(&file), Os::Illumos);
     let summary = module(&file).unwrap();
     assert_eq!(
         summary.to_string(),
@@ -92,8 +94,8 @@ fn section_numbers_that_are_not_there() {
 #[test]
 fn modules_of_another_system() {
     let against = Against { file: None, kernel: &Kernel::default() };
-    let checked = module_of(Os::FreeBsd, &Fixture::good().file(), against);
-    let said = crate::said_of(checked.map(|_| Vec::new()));
+    let checked = check::module(Os::FreeBsd, &Fixture::good().file(), against);
+    let said = rules::said_of(checked.map(|_| Vec::new()));
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(said[0].starts_with("is a module for illumos, not for "), "{said:#?}");
 }
@@ -203,7 +205,7 @@ fn alignments_and_sizes_that_no_kernel_has() {
 #[test]
 fn changed_files() {
     let mut file = Fixture::good().file();
-    cargo_sdt::internal::link::seal(&mut file);
+    crate::link::seal(&mut file);
     module(&file).expect("as it was linked");
     file[0x40] ^= 1;
     let expected = "the contents do not match the checksum of the link: the file was changed; copy or build it again";
@@ -224,6 +226,6 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<Option<prop::sample::Index>>(),
     ) {
-        let _ = module(&crate::damaged(Fixture::good().file(), changes, cut));
+        let _ = module(&rules::damaged(Fixture::good().file(), changes, cut));
     }
 }

@@ -3,22 +3,23 @@
 use object::elf;
 use proptest::prelude::*;
 
+use super::module;
 use super::relocatable_fixture::{ARGUMENTS, CODE, Fixture, PROBE, READ_ONLY, RECORDS, relocation};
-use cargo_sdt::internal::check::{Summary, module};
-use cargo_sdt::internal::platform::{FreeBsd, Route};
+use crate::check::FreeBsdSummary;
+use crate::platform::{FreeBsd, Route};
 
 fn release(text: &str) -> FreeBsd {
     text.parse().expect("a release")
 }
 
-/// What is said of the fixture for a release after a change.
+/// Returns the findings in the fixture for a release after a change.
 fn said_of(freebsd: &str, change: impl FnOnce(&mut Fixture)) -> Vec<String> {
     let mut fixture = Fixture::native(release(freebsd));
     change(&mut fixture);
     super::said_of(module(&fixture.file()).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said.
+/// Returns the only finding.
 fn only_of(freebsd: &str, change: impl FnOnce(&mut Fixture)) -> String {
     let mut said = said_of(freebsd, change);
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -53,7 +54,7 @@ fn the_fixtures_are_good() {
     for freebsd in ["10", "11", "12", "1304000", "14", "15", "1500068"] {
         let summary = module(&Fixture::native(release(freebsd)).file()).expect(freebsd);
         let sites = u64::from(release(freebsd).major() == 15);
-        let expected = Summary {
+        let expected = FreeBsdSummary {
             modules: vec!["proc_example".into()],
             release: release(freebsd),
             route: Some(Route::Native),

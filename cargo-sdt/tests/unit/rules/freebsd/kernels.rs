@@ -6,8 +6,8 @@ use object::elf;
 
 use super::relocatable_fixture::{Fixture, READ_ONLY};
 use super::said_of;
-use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{Against, Kernel, module_against};
+use crate::arch::Arch;
+use crate::check::{Against, Kernel, freebsd_module};
 
 /// A kernel of these symbols.
 fn kernel(symbols: &[&str]) -> Kernel {
@@ -39,7 +39,7 @@ fn calling(name: &'static str, depends: Option<&[u8]>) -> Vec<u8> {
 }
 
 fn said(file: &[u8], kernel: &Kernel) -> Vec<String> {
-    let checked = module_against(file, Against { file: None, kernel });
+    let checked = freebsd_module(file, Against { file: None, kernel });
     match checked {
         Ok(summary) if summary.warnings.is_empty() => Vec::new(),
         other => said_of(other.map(|summary| summary.warnings)),

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 
-use cargo_sdt::internal::dlib::{DlibError, of_all, read, render};
-use cargo_sdt::internal::platform::Os;
-use cargo_sdt::internal::process;
+use crate::dlib::{DlibError, of_all, read, render};
+use crate::platform::Os;
+use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -3,8 +3,7 @@
 use object::elf;
 
 use super::fixture::{CODE, Fixture, PROBE, SITE, WRITABLE, with_header};
-use super::{only, only_of, said_of};
-use cargo_sdt::internal::check::illumos::module;
+use super::{module, only, only_of, said_of};
 
 #[test]
 fn relocation_sections() {

@@ -3,16 +3,17 @@
 use object::build::elf::SymbolId;
 use object::elf;
 
+use super::module;
 use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, WRITABLE, relocation};
 use super::said_of;
-use cargo_sdt::internal::check::{Against, Kernel, module, module_against};
+use crate::check::{Against, Kernel, freebsd_module};
 
-/// What is said of a file.
+/// Returns the findings in a file.
 fn said(file: &[u8]) -> Vec<String> {
     said_of(module(file).map(|summary| summary.warnings))
 }
 
-/// The only thing that is said of the fixture after a change.
+/// Returns the only finding in the fixture after a change.
 fn only(change: impl FnOnce(&mut Fixture)) -> String {
     let mut fixture = Fixture::good();
     change(&mut fixture);
@@ -75,7 +76,7 @@ fn notes_are_passed_over() {
         }
         module(&fixture.file())
     };
-    with(false).expect("the loader leaves it out, and nobody misses it");
+    with(false).expect("the loader leaves it out, and no relocation refers to it");
     let line = with(true).unwrap_err()[0].to_string();
     let expected = ".note.build-id: of type 0x7, which FreeBSD's loader leaves out or does not use";
     assert_eq!(line, expected);
@@ -224,22 +225,23 @@ fn calls_and_pointers_into_functions() {
 
 #[test]
 fn sysinits_and_handlers_that_are_no_functions() {
-    let with_handler = |f: &mut Fixture, addend| {
-        function(f, "handler", 0, 16);
-        let symbol = f.relocations(".rela.data")[0].symbol.unwrap();
-        let handler = relocation(112 + 8, symbol, elf::R_X86_64_64, addend);
-        f.relocations(".rela.rodata").push(handler);
+    let with_handler = |at, addend| {
+        let mut fixture = Fixture::good();
+        function(&mut fixture, "handler", 0, 16);
+        let symbol = fixture.relocations(".rela.data")[0].symbol.unwrap();
+        let handler = relocation(at, symbol, elf::R_X86_64_64, addend);
+        fixture.relocations(".rela.rodata").push(handler);
+        fixture.file()
     };
-    let mut right = Fixture::good();
-    with_handler(&mut right, 0);
-    module(&right.file()).expect("a handler");
-    let mut wrong = Fixture::good();
-    with_handler(&mut wrong, 3);
-    let lines = said(&wrong.file());
+    module(&with_handler(112 + 8, 0)).expect("a handler");
     let expected =
         ".rodata+0x78: the event handler of a moduledata_t is not the address of a function";
-    assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
-    // `module_register_init` of what is no module.
+    // In the middle of a function; and an address of which the kernel reads a part.
+    for (at, addend) in [(112 + 8, 3), (112 + 10, 0), (112 + 1, 0)] {
+        let lines = said(&with_handler(at, addend));
+        assert!(lines.iter().any(|line| line == expected), "{at} {addend}: {lines:#?}");
+    }
+    // `module_register_init` with an argument that is not a module of the file.
     let register = |addend| {
         move |f: &mut Fixture| {
             let register = f.symbol("module_register_init", None, elf::STB_GLOBAL);
@@ -256,7 +258,8 @@ fn sysinits_and_handlers_that_are_no_functions() {
     register(112)(&mut right);
     module(&right.file()).expect("the module's own");
     let line = only(register(113));
-    let expected = "module_register_init for what is no module of this file; the kernel panics";
+    let expected =
+        "module_register_init for a record that is no module of this file; the kernel panics";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
 }
 
@@ -306,21 +309,21 @@ fn constructors_are_functions() {
     assert_eq!(line, expected, "of data");
     let line = only(|f| {
         with(".init_array", elf::SHT_INIT_ARRAY, Some(0))(f);
-        let nobody = f.symbol("nobody", None, elf::STB_WEAK);
-        f.relocations(".rela.init_array")[0].symbol = Some(nobody);
+        let missing = f.symbol("missing", None, elf::STB_WEAK);
+        f.relocations(".rela.init_array")[0].symbol = Some(missing);
     });
-    assert_eq!(line, expected, "of nobody");
+    assert_eq!(line, expected, "a weak symbol");
     let line = only(|f| f.named(".text").sh_type = elf::SHT_INIT_ARRAY);
     assert!(line.starts_with(".text: of functions to be called at start or end, "), "{line}");
 }
 
 #[test]
 fn functions_and_elements_that_nobody_may_have() {
-    let nobody = |f: &mut Fixture| f.symbol("nobody", None, elf::STB_WEAK);
+    let missing = |f: &mut Fixture| f.symbol("missing", None, elf::STB_WEAK);
     let line = only(|f| {
         // `SI_SUB_DUMMY` would not be run.
         f.data(".data")[0] = 1;
-        f.relocations(".rela.data")[0].symbol = Some(nobody(f));
+        f.relocations(".rela.data")[0].symbol = Some(missing(f));
     });
     let expected = "the function of a struct sysinit is a weak symbol that is not defined here: if no module defines it, \
                     the loader makes it 0, and the kernel uses it";
@@ -423,7 +426,7 @@ fn the_name_of_the_file() {
     let of = |fixture: Fixture, file| {
         let kernel = Kernel::unknown();
         let against = Against { file: Some(file), kernel: &kernel };
-        said_of(module_against(&fixture.file(), against).map(|summary| summary.warnings))
+        said_of(freebsd_module(&fixture.file(), against).map(|summary| summary.warnings))
     };
     let line = of(Fixture::good(), "other.ko").remove(0);
     let expected = "the file is other.ko, and its modules are proc_example: its provider's probes would outlive the file; name them alike";
@@ -434,7 +437,7 @@ fn the_name_of_the_file() {
     assert_eq!(line, expected);
     let kernel = Kernel::unknown();
     let against = Against { file: Some("proc_example.ko"), kernel: &kernel };
-    let summary = module_against(&Fixture::good().file(), against).expect("its own name");
+    let summary = freebsd_module(&Fixture::good().file(), against).expect("its own name");
     assert_eq!(summary.warnings, []);
 }
 
@@ -486,9 +489,53 @@ fn bounds_are_those_of_their_set() {
 }
 
 #[test]
+fn indirect_functions_have_a_resolver() {
+    let resolved = |resolver: elf::SymbolType| {
+        move |f: &mut Fixture| {
+            function(f, "whole", 0, 16);
+            let name = function(f, "chosen", 8, 1);
+            f.builder.symbols.get_mut(name).set_st_info(elf::STB_LOCAL, elf::STT_GNU_IFUNC);
+            let of = function(f, "chosen_resolver", 8, 1);
+            f.builder.symbols.get_mut(of).set_st_info(elf::STB_LOCAL, resolver);
+        }
+    };
+    let mut right = Fixture::good();
+    resolved(elf::STT_FUNC)(&mut right);
+    module(&right.file()).expect("FreeBSD's own modules have these");
+    let expected = "symbol chosen: an indirect function (STT_GNU_IFUNC) without a resolver; ";
+    let line = only(resolved(elf::STT_NOTYPE));
+    assert!(line.starts_with(expected), "{line}");
+}
+
+#[test]
+fn tables_of_symbols_have_all_that_they_count() {
+    let file = with_header(".symtab", |header| header[44..48].copy_from_slice(&[99, 0, 0, 0]));
+    let line = only_of(&file);
+    let expected = ".symtab: the first global symbol is number 99, and the table has ";
+    assert!(line.starts_with(expected), "{line}");
+}
+
+#[test]
+fn records_are_aligned() {
+    let metadata = |f: &mut Fixture| f.relocations(".relaset_modmetadata_set")[0].r_addend += 4;
+    let lines = said(&{
+        let mut fixture = Fixture::good();
+        metadata(&mut fixture);
+        fixture.file()
+    });
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x44, which is not aligned to 8 bytes; the record \
+                    begins elsewhere";
+    assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
+    let lines = said(&with_header(".rodata", |header| header[48] = 4));
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x40, which is not aligned to 8 bytes; the record \
+                    begins elsewhere";
+    assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
+}
+
+#[test]
 fn changed_files() {
     let mut file = Fixture::good().file();
-    cargo_sdt::internal::link::seal(&mut file);
+    crate::link::seal(&mut file);
     assert_eq!(module(&file).expect("as it was linked").warnings, []);
     let expected = "the contents do not match the checksum of the link: the file was changed; copy or build it again";
     // A letter in `.strtab`, or the like, which no rule is about.

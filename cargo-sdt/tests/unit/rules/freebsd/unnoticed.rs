@@ -2,8 +2,8 @@
 
 use object::elf;
 
+use super::module;
 use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, WRITABLE, relocation};
-use cargo_sdt::internal::check::module;
 
 fn said_of(file: &[u8]) -> Vec<String> {
     super::said_of(module(file).map(|summary| summary.warnings))
