@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long)]
     no_qemu: bool,
     /// Run what takes long, too: every build of the module that stresses code generation, property tests with ten times as
-    /// many cases, and four times as many changed modules.
+    /// many cases, four times as many changed modules, and the tests of the command and the machine on each architecture.
     #[arg(long)]
     all: bool,
     /// Run one step only; a name that no step has lists them.
@@ -146,7 +146,10 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     // The longest first: nothing long is left to wait for at the end.
     let emulated = EMULATED.iter().filter(|_| !args.no_qemu);
     let mut then = vec![cargo("host", &[&test(&["--no-fail-fast"])])];
-    then.extend(emulated.map(|name| cargo(name, &[&test(&["--test", name])])));
+    let ignored: &[_] = if args.all { &["--", "--include-ignored"] } else { &[] };
+    then.extend(
+        emulated.map(|name| cargo(name, &[&test(&[&["--test", name][..], ignored].concat())])),
+    );
     let optimised =
         ["-p", "sdt-core", "-p", "sdt-framework", "--config", OPTIMISED, "--no-fail-fast"];
     let tests = OPTIMISED_TESTS.map(|name| ["--test", name]);
