@@ -12,10 +12,10 @@ use cargo_sdt::internal::arch::Arch;
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
 use harness::workspace;
 
-use crate::bench::{EXAMPLE, module_file, on_every_architecture};
+use crate::bench::{EXAMPLE, module_file, on_one_architecture};
 use crate::cli::short_log;
 
-on_every_architecture!(
+on_one_architecture!(
     several_trace_it_while_modules_come_and_go,
     a_machine_that_dies_is_told_to_everybody,
 );

@@ -21,9 +21,10 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::linker_variable;
@@ -79,14 +80,13 @@ impl Guide {
         self
     }
 
-    /// Does what it says, in a new folder, in which this workspace is `sdt`.
+    /// Does what it says, in an empty folder, in which this workspace is `sdt`.
     ///
     /// # Panics
     /// Something is not as the guide has it.
     pub fn run(&self) {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
-        let mut shell = Shell::start(folder.path());
+        let folder = Folder::new();
+        let mut shell = Shell::start(folder.path);
         let has_std = |target: &&str| setup::target(target).is_ok();
         shell.build = (!self.targets.iter().all(has_std)).then(|| building_core(&self.targets));
         let mut ran = 0;
@@ -280,6 +280,40 @@ fn is_excerpt(shown: &[&str], file: &[&str]) -> bool {
         rest = &rest[at + piece.len()..];
     }
     true
+}
+
+/// The folder of a guide. All guides have it in turn: cargo compiles a crate again if its path is another one, and they all build
+/// crates below `sdt`.
+struct Folder {
+    path: &'static Path,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Folder {
+    fn new() -> Self {
+        static PATH: OnceLock<PathBuf> = OnceLock::new();
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A name that no other process has.
+        let path = PATH.get_or_init(|| tempfile::tempdir().expect("a folder").path().to_owned());
+        // A program that the last guide has left behind may have kept it.
+        std::fs::remove_dir_all(path).ok();
+        std::fs::create_dir(path).expect("an empty folder");
+        let folder = Self { path, _turn: turn };
+        std::os::unix::fs::symlink(workspace::root(), path.join("sdt")).expect("a link");
+        // The macros of modules stay when the guide is over. `cargo sdt kmod` has no variables of cargo's.
+        let build = workspace::build_dir().join("guides-kmod");
+        let config = format!("build.build-dir = {build:?}\n");
+        std::fs::create_dir(path.join(".cargo")).expect("a folder");
+        std::fs::write(path.join(".cargo/config.toml"), config).expect("it is written");
+        folder
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(self.path).ok();
+    }
 }
 
 /// A shell, into which commands are typed.

@@ -9,7 +9,7 @@ use cargo_sdt::internal::targets::CODE_SHAPE;
 use codegen::compare::{Comparison, Likeness, compare};
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
-use support::{Build, KERNEL_LIKE};
+use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Most cold bytes of a site with two plain arguments.
 const COLD_PLAIN: u64 = 40;
@@ -34,19 +34,19 @@ impl Frames {
     fn image(self) -> &'static Image {
         static IMAGES: [OnceLock<Image>; 4] = [const { OnceLock::new() }; 4];
         IMAGES[self as usize].get_or_init(|| {
-            let mut rustflags = KERNEL_LIKE.to_vec();
+            // Of the program alone, whose functions are compared, with what they inline.
+            let mut own = Vec::new();
             if self != Self::Without {
-                rustflags.push(CODE_SHAPE[0]);
+                own.push(CODE_SHAPE[0]);
             }
             if matches!(self, Self::WithAndColdLoops | Self::WithLandingPads) {
-                rustflags.push(CODE_SHAPE[1]);
+                own.push(CODE_SHAPE[1]);
             }
             if self == Self::WithLandingPads {
-                rustflags.push("-Zcf-protection=full");
+                own.push("-Zcf-protection=full");
             }
-            let profile = &["opt-level=3", "codegen-units=1", "panic=\"abort\""];
             let package = "codegen-subjects";
-            Build { package, rustflags: &rustflags, own: &[], profile }.image()
+            Build { package, rustflags: &KERNEL_LIKE, own: &own, profile: &PROFILE }.image()
         })
     }
 

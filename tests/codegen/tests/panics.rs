@@ -4,16 +4,13 @@
 
 mod support;
 
-use support::{BITCODE, Build, KERNEL_LIKE};
-
-const PROFILE: [&str; 3] = ["opt-level=3", "codegen-units=1", "panic=\"abort\""];
+use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Whether the program links, or what the linker says.
 fn linked(cfgs: &[&str]) -> Result<(), String> {
     let package = "codegen-panics";
-    let rustflags = [&KERNEL_LIKE[..], &[BITCODE]].concat();
     let own = [cfgs, &["-Clto=fat"]].concat();
-    let build = Build { package, rustflags: &rustflags, own: &own, profile: &PROFILE };
+    let build = Build { package, rustflags: &KERNEL_LIKE, own: &own, profile: &PROFILE };
     build.try_then(|_| ())
 }
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use dtrace::TransportError;
 use dtrace::client::{Client, ClientError, Detail, Probe, Site};
 use sdt_protocol::{
-    Counters, Event, Exec, Module, Reentered, Refusal, Reply, Request, Sites, Tortured, VERSION,
+    Counters, Event, Exec, MAILBOX_ROOM, Message, Module, Reentered, Refusal, Reply, Request,
+    Sites, Tortured, VERSION, frame,
 };
 
 use crate::kernel;
@@ -231,7 +232,21 @@ impl Session {
     }
 
     fn request(&mut self, request: Request) -> Result<Reply, SessionError> {
+        let request = self.mailed(request)?;
         self.wire.request(request, ANSWER).map_err(|error| self.failed(error))
+    }
+
+    /// Puts a request that is often long into the mailbox, if the machine is ours; returns what to send instead.
+    fn mailed(&self, request: Request) -> Result<Request, SessionError> {
+        let is_long = matches!(request, Request::KldLoad { .. } | Request::Exec { .. });
+        let Some(machine) = self.machine.as_ref().filter(|_| is_long) else { return Ok(request) };
+        let message = Message { seq: 0, request };
+        let frame = frame::encode(&message);
+        if frame.len() > MAILBOX_ROOM {
+            return Ok(message.request);
+        }
+        machine.mail(&frame)?;
+        Ok(Request::Mailed { length: frame.len() as u32 })
     }
 
     /// Makes the kernel that of the FreeBSD with this `__FreeBSD_version`; it starts as that of

@@ -348,6 +348,7 @@ pub fn name(request: &Request) -> &'static str {
         Request::Counters => "counters",
         Request::Torture { .. } => "torture",
         Request::Reenter { .. } => "reenter",
+        Request::Mailed { .. } => "message in the mailbox",
         Request::PowerOff => "power off",
     }
 }
