@@ -72,12 +72,12 @@ mod tests {
             ),
             ("memcpy", "kernel", "memcpy"),
             (
-                "_ZN49_$LT$foo..Bar$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE",
+                "_ZN47_$LT$foo..Bar$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE",
                 "foo",
                 "<foo::Bar as core::clone::Clone>::clone",
             ),
             (
-                "_ZN46_$LT$u32$u20$as$u20$shop..basket..Priced$GT$5price17h0123456789abcdefE",
+                "_ZN44_$LT$u32$u20$as$u20$shop..basket..Priced$GT$5price17h0123456789abcdefE",
                 "shop",
                 "<u32 as shop::basket::Priced>::price",
             ),
