@@ -60,7 +60,9 @@ fn heat() {
         buckets[quantize_bucket(value)] += 4;
         let mut made = Made::default();
         made.aggregate(0, 1, &[], Action::Quantize, 0, &buckets);
-        let mut take = |entries: &[Entry]| heat.sample(second * 1_000_000_000, entries.iter());
+        let mut take = |entries: &[Entry], view: &View<'_>| {
+            heat.sample(second * 1_000_000_000, entries.iter(), view);
+        };
         made.elements(&mut consumer, &mut take);
         buckets.fill(0);
     }
@@ -84,12 +86,37 @@ fn heat_maps_have_whole_intervals_and_one_map_for_each_key() {
             let key = item(Action::DifExpr, 0, key.as_bytes());
             made.aggregate(0, variable, &[key], Action::Quantize, 0, &buckets);
         }
-        let mut take = |entries: &[Entry]| heat.sample(time * 1_000_000, entries.iter());
+        let mut take = |entries: &[Entry], view: &View<'_>| {
+            heat.sample(time * 1_000_000, entries.iter(), view);
+        };
         made.elements(&mut consumer, &mut take);
     }
     let svg = heat.svg().unwrap();
     assert!(svg.contains("@a1[&quot;/cart&quot;]") && svg.contains("@a2[&quot;/&quot;]"), "{svg}");
     assert_eq!(svg.matches("<rect").count() - 1, 2 * 8, "{svg}");
+}
+
+/// Two stacks whose bytes are equal up to the first zero have a map each, with their own counts.
+#[test]
+fn heat_maps_of_stacks_are_not_mixed() {
+    let mut heat = HeatMap::new();
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    let mut made = Made::default();
+    for (frame, count) in [(0x1200, 3), (0x1300, 40)] {
+        let mut buckets = vec![0; QUANTIZE_BUCKETS];
+        buckets[quantize_bucket(7)] = count;
+        let stack = item(Action::Stack, 3, &words(&[0x1010, frame, 0]));
+        made.aggregate(0, 1, &[stack], Action::Quantize, 0, &buckets);
+    }
+    made.elements(&mut consumer, &mut |entries, view| {
+        heat.sample(1_000_000_000, entries.iter(), view);
+    });
+    let svg = heat.svg().unwrap();
+    assert!(
+        svg.contains("1 (light) to 3 (dark)") && svg.contains("1 (light) to 40 (dark)"),
+        "{svg}"
+    );
+    assert!(svg.contains("@a1[kernel`0x1200 &gt; "), "{svg}");
 }
 
 #[test]

@@ -10,6 +10,8 @@ use crate::render::aggregate::distribution;
 use crate::render::aggregate::entry::Entry;
 use crate::render::data::argument::Argument;
 use crate::render::data::bits::{signed, until_zero};
+use crate::render::data::place::Place;
+use crate::render::data::view::View;
 
 /// Size of the map of one distribution in pixels.
 const SIZE: (u32, u32) = (960, 420);
@@ -20,15 +22,19 @@ const MOST: usize = 32;
 /// more values the bucket got in the interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeatMap {
-    /// By title: the aggregation and its keys.
-    maps: BTreeMap<String, Map>,
+    maps: BTreeMap<Tuple, Map>,
     /// The times of the samples in nanoseconds.
     times: Vec<u64>,
 }
 
+/// The number of an aggregation's variable, and the bytes of each key.
+type Tuple = (u32, Vec<Vec<u8>>);
+
 /// The map of one aggregation and key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Map {
+    /// The aggregation and its keys.
+    title: String,
     /// The labels of the buckets, by position.
     labels: BTreeMap<i128, String>,
     /// The counts of the last sample.
@@ -48,10 +54,14 @@ fn position(label: &str) -> i128 {
 }
 
 /// Returns the aggregation and its keys, as D writes them.
-fn title(entry: &Entry) -> String {
-    let key = |key: Argument<'_>| match signed(key.data) {
-        Some(number) => number.to_string(),
-        None => format!("\"{}\"", escape::name(until_zero(key.data))),
+fn title(entry: &Entry, view: &View<'_>) -> String {
+    let key = |key: Argument<'_>| match Place::read(key.action, key.argument, key.data) {
+        // From the outermost frame on, as in a flame graph.
+        Some(place) => place.names(view).into_iter().rev().collect::<Vec<_>>().join(" > "),
+        None => match signed(key.data) {
+            Some(number) => number.to_string(),
+            None => format!("\"{}\"", escape::name(until_zero(key.data))),
+        },
     };
     let keys: Vec<String> = entry.keys().map(key).collect();
     let name = &entry.description.name;
@@ -70,11 +80,20 @@ impl HeatMap {
 
     /// Adds a sample: the distributions among these elements at a time in nanoseconds since the begin of the run. After a `clear`
     /// or `trunc`, all counts are new.
-    pub fn sample<'a>(&mut self, time: u64, elements: impl Iterator<Item = &'a Entry>) {
+    pub fn sample<'a>(
+        &mut self,
+        time: u64,
+        elements: impl Iterator<Item = &'a Entry>,
+        view: &View<'_>,
+    ) {
         let number = self.times.len();
         self.times.push(time);
         for entry in elements.filter(|entry| entry.number().is_none()) {
-            let map = self.maps.entry(title(entry)).or_default();
+            let tuple = (entry.variable, entry.keys().map(|key| key.data.to_vec()).collect());
+            let map = self
+                .maps
+                .entry(tuple)
+                .or_insert_with(|| Map { title: title(entry, view), ..Map::default() });
             let mut now: BTreeMap<i128, i64> = BTreeMap::new();
             for (label, count) in distribution::buckets(entry) {
                 let at = position(&label);
@@ -121,36 +140,32 @@ impl HeatMap {
     ///
     /// There was no distribution, or it cannot be drawn.
     pub fn svg(&self) -> Result<String, PictureError> {
-        let mut maps: Vec<(&String, &Map)> = self.maps.iter().collect();
+        let mut maps: Vec<&Map> = self.maps.values().collect();
         if maps.is_empty() {
             return Err(PictureError::NoDistribution);
         }
         let total = |map: &Map| -> i128 {
             map.columns.values().flat_map(BTreeMap::values).map(|&count| i128::from(count)).sum()
         };
-        maps.sort_by_key(|(_, map)| std::cmp::Reverse(total(map)));
+        maps.sort_by_key(|map| std::cmp::Reverse(total(map)));
         let mut picture = String::new();
         self.draw(&maps, &mut picture).map_err(|error| PictureError::Draw(error.to_string()))?;
         Ok(picture)
     }
 
-    fn draw(
-        &self,
-        maps: &[(&String, &Map)],
-        picture: &mut String,
-    ) -> Result<(), Box<dyn std::error::Error>> {
+    fn draw(&self, maps: &[&Map], picture: &mut String) -> Result<(), Box<dyn std::error::Error>> {
         let drawn = &maps[..maps.len().min(MOST)];
         let size = (SIZE.0, SIZE.1 * drawn.len() as u32);
         let area = SVGBackend::with_string(picture, size).into_drawing_area();
         area.fill(&WHITE)?;
         let (ends, of) = self.columns();
-        for (number, (panel, (title, map))) in
+        for (number, (panel, map)) in
             area.split_evenly((drawn.len(), 1)).iter().zip(drawn).enumerate()
         {
             let hidden = maps.len() - drawn.len();
             let title = match (number, hidden) {
-                (0, 1..) => format!("{title} ({hidden} more are not drawn)"),
-                _ => (*title).clone(),
+                (0, 1..) => format!("{} ({hidden} more are not drawn)", map.title),
+                _ => map.title.clone(),
             };
             map.draw(&title, &ends, &of, panel)?;
         }
