@@ -197,6 +197,7 @@ impl Map {
         let mut chart = ChartBuilder::on(panel)
             .caption(legend, ("sans-serif", 16))
             .margin(12)
+            .margin_right(36)
             .x_label_area_size(36)
             .y_label_area_size(110)
             .build_cartesian_2d(0..ends.len(), 0..rows.len())?;
