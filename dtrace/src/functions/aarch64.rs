@@ -2,7 +2,7 @@
 
 use dtrace_abi::function::aarch64::{self, Instruction as Known};
 
-use super::exits::{Flow, Instruction};
+use super::instruction::{Flow, Instruction};
 
 /// How many instructions before an indirect jump can load its target from a table.
 const NEAR: usize = 4;

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
 use super::exits::{self, Found};
-use super::{Architecture, Function, Functions, Name, Obstacle};
+use super::function::{Architecture, Function, Functions, Obstacle};
+use super::name::Name;
 use crate::system::reason;
 
 /// The module of functions that are not Rust.
@@ -46,8 +48,19 @@ impl<'f> Text<'f> {
     }
 }
 
+impl Functions {
+    /// Reads the functions of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no ELF file of a supported architecture, or has no symbols.
+    pub fn read(file: &Path) -> Result<Self, ReadError> {
+        let bytes = std::fs::read(file)?;
+        read(&bytes)
+    }
+}
+
 /// Reads the functions of a file.
-pub(super) fn read(bytes: &[u8]) -> Result<Functions, ReadError> {
+fn read(bytes: &[u8]) -> Result<Functions, ReadError> {
     let file = object::File::parse(bytes)?;
     let architecture = match file.architecture() {
         object::Architecture::X86_64 => Architecture::X86_64,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Functions, Obstacle};
+use super::function::{Functions, Obstacle};
 
 /// How many functions of a file can be traced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

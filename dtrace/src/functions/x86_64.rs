@@ -5,7 +5,7 @@ use iced_x86::{
     InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use super::exits::{Flow, Instruction};
+use super::instruction::{Flow, Instruction};
 
 /// How many instructions before an indirect jump can load its target from a table.
 const NEAR: usize = 6;
