@@ -79,7 +79,7 @@ impl Workplace {
     fn cargo(&self, of: Crate, command: &[&str]) -> Result<()> {
         fs::write(self.folder.join("src/lib.rs"), of.source())?;
         let mut cargo = Command::new("cargo");
-        // What the benchmark itself is built with is not what is measured.
+        // The flags of the benchmark itself are not those of the measured builds.
         cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
         cargo.args(command).args(["--quiet", "--target-dir", "target"]).current_dir(&self.folder);
         ensure!(cargo.status().context("running cargo")?.success(), "{cargo:?} failed");

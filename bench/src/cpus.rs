@@ -30,7 +30,7 @@ thread_local! {
 /// As many CPUs as this machine has; each thread that fires says which one it is.
 struct Cpus(usize);
 
-// SAFETY: threads that fire have numbers of their own, and nobody waits for them but who has joined them.
+// SAFETY: each firing thread has its own number, and `sync` is called only after they are joined.
 unsafe impl Host for Cpus {
     type Lock = SpinLock<Self>;
 

@@ -1,4 +1,4 @@
-//! Programs in D from the hit to what is left in a buffer: what an enabled probe costs.
+//! D programs from the hit to the record: the cost of an enabled probe.
 
 use std::hint::black_box;
 use std::sync::OnceLock;

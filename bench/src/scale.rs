@@ -53,7 +53,7 @@ fn linked(names: &[&'static CStr]) -> Result<Duration> {
     let sites = sites.rev().collect::<Vec<_>>().leak();
     let records = Records { providers, probes, sites, arg_lists: &[] };
     let start = Instant::now();
-    // SAFETY: the records are good, and nobody else has them.
+    // SAFETY: the records are valid, and only this function uses them.
     unsafe { link(records, &NoText) }.context("linking")?;
     Ok(start.elapsed())
 }

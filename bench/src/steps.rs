@@ -43,7 +43,7 @@ fn step(subject: Subject) -> u64 {
 /// # Errors
 /// It executes too many, or was not seen.
 pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
-    // Once before: what is done on the first call only is not to be seen.
+    // A call before, so that initialisation at the first call is not counted.
     black_box((subject.call)(3, 5));
     LEN.store(0, Ordering::Relaxed);
     black_box(traps::with(on_step, || step(black_box(subject))));

@@ -14,11 +14,11 @@ use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The variables.
+/// The variable with the release of FreeBSD, like `--freebsd`.
 pub const FREEBSD: &str = "SDT_FREEBSD";
-/// See [`FREEBSD`].
+/// The variable with the route, like `--route`.
 pub const ROUTE: &str = "SDT_ROUTE";
-/// See [`FREEBSD`].
+/// The variable with the patch mode, like `--patch`.
 pub const PATCH: &str = "SDT_PATCH";
 
 /// The values of the variables that are set.
@@ -35,7 +35,8 @@ pub struct BadVariable {
 }
 
 impl Environment {
-    /// The variables as cargo has them in a folder: from our own environment, or from `[env]` of its configuration.
+    /// Returns the variables that cargo passes on in a folder: from this process's environment, or from `[env]` of its
+    /// configuration.
     pub fn of(folder: &Path) -> Self {
         let configured = configured(folder);
         Self::new(|variable| std::env::var(variable).ok(), configured.as_ref())
@@ -49,7 +50,7 @@ impl Environment {
             let forced = entry.and_then(|entry| entry.get("force")?.as_bool()) == Some(true);
             let value =
                 if forced { text.or_else(|| own(variable)) } else { own(variable).or(text) };
-            // What is empty is not set, to the build script, too.
+            // The build script, too, treats an empty variable as unset.
             Some((variable, value.filter(|value| !value.is_empty())?))
         });
         Self(values.collect())
@@ -68,7 +69,7 @@ impl Environment {
         self.get(FREEBSD, |value| FreeBsd::from_str(value).map_err(|error| error.to_string()))
     }
 
-    /// How the kernel comes to know the probes.
+    /// How the kernel finds the probes.
     ///
     /// # Errors
     /// There is no such route.
@@ -76,10 +77,10 @@ impl Environment {
         self.get(ROUTE, named)
     }
 
-    /// What enabled sites do.
+    /// How sites are enabled.
     ///
     /// # Errors
-    /// There is no such thing that they do.
+    /// There is no such mode.
     pub fn patch(&self) -> Result<Option<Patch>, BadVariable> {
         self.get(PATCH, named)
     }
@@ -95,7 +96,7 @@ impl Environment {
     }
 }
 
-/// A value of the command line's.
+/// Parses a value as the command line does.
 fn named<T: ValueEnum>(value: &str) -> Result<T, String> {
     T::from_str(value, false).map_err(|_| {
         let names = T::value_variants().iter().filter_map(T::to_possible_value);

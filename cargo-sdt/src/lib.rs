@@ -53,24 +53,18 @@ pub mod internal {
     }
     pub mod check {
         pub use crate::check::{
-            Against, Contents, Finding, Kernel, Level, Place, Rule, Summary, module,
-            module_against, module_of,
+            Against, DRIVER, Finding, FreeBsdSummary, Kernel, Place, Rule, fbt, freebsd_module,
+            illumos_module, module,
         };
-        pub mod fbt {
-            pub use crate::check::fbt::{begins_at, entry};
-        }
-        pub mod illumos {
-            pub use crate::check::illumos::{DRIVER, Summary, module, module_against};
-        }
     }
     pub mod cmd {
         pub use crate::cmd::{check, dlib, kmod};
     }
     pub mod dlib {
-        pub use crate::dlib::{DlibError, of_all, read, render};
+        pub use crate::dlib::{read, render};
     }
     pub mod link {
-        pub use crate::link::{LinkError, SEAL, make_readable, seal};
+        pub use crate::link::{LinkError, SEAL, seal};
         pub mod freebsd {
             pub use crate::link::freebsd::module;
         }
@@ -85,15 +79,14 @@ pub mod internal {
         };
     }
     pub mod output {
-        pub use crate::output::{CLOSED_STATUS, OutputError, failure, line, print, say};
+        pub use crate::output::{CLOSED_STATUS, failure, line, print, say};
     }
     pub mod platform {
-        pub use crate::platform::{FreeBsd, Generation, Os, Patch, Route};
+        pub use crate::platform::{FreeBsd, Os, Patch, Route};
     }
     pub mod process {
         pub use crate::process::{
-            ProcessError, Written, clean_cargo_env, command_line, find, run, run_visibly,
-            show_command_lines,
+            ProcessError, clean_cargo_env, command_line, find, run, run_visibly, show_command_lines,
         };
     }
     pub mod progress {
@@ -111,7 +104,7 @@ pub mod internal {
         pub use crate::targets::{CODE_SHAPE, Target, write};
     }
     pub mod toolchain {
-        pub use crate::toolchain::{Lld, Toolchain};
+        pub use crate::toolchain::Toolchain;
     }
     pub mod whole {
         pub use crate::whole::write;

@@ -1,4 +1,4 @@
-//! Building kernel modules: cargo for their targets, the link, the check.
+//! Builds kernel modules: compiles for their target, links, and checks.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::arch::Arch;
-use crate::check::{self, Against, Contents, Finding, Kernel, Summary};
+use crate::check::{self, Against, Contents, Finding, FreeBsdSummary, Kernel};
 use crate::link::{self, LinkError};
 use crate::output;
 use crate::platform::{FreeBsd, NoSuchKernel, Os, Patch, Route};
@@ -26,22 +26,22 @@ const LIMIT: Duration = Duration::from_secs(1200);
 /// A module or kernel could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// Something that building needs is missing.
+    /// A program that the build needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// There are no kernels that it could be for.
+    /// There is no kernel with these options.
     #[error(transparent)]
     NoSuchKernel(#[from] NoSuchKernel),
-    /// There are no such modules.
+    /// There is no module with these options.
     #[error("{0}")]
     NoSuchModule(String),
     /// Cargo failed.
     #[error("building {package} for {target} failed: {source}")]
     Cargo { package: String, target: String, source: ProcessError },
-    /// Clippy has found something.
+    /// Clippy reported a warning or an error.
     #[error("{what}: {source}")]
     Lint { what: String, source: ProcessError },
-    /// Cargo ended well but did not make what was wanted.
+    /// Cargo succeeded without making the expected artifact.
     #[error("cargo made no {what} of {package}")]
     NoArtifact { what: &'static str, package: String },
     /// The link failed.
@@ -75,31 +75,31 @@ fn lines(findings: &[Finding]) -> String {
 /// A module to build: its package, and the kernel that it is for.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// The workspace that it is in.
+    /// Its workspace.
     pub project: Project,
-    /// For which kernels.
+    /// The architecture of the kernel.
     pub arch: Arch,
-    /// The package, of that workspace.
+    /// Its package in the workspace.
     pub package: String,
     /// Features of the package to turn on.
     pub features: Vec<String>,
     /// Whether the package's default features are on.
     pub default_features: bool,
-    /// For which operating system.
+    /// The operating system of the kernel.
     pub os: Os,
-    /// On FreeBSD: for which release. On illumos the default one.
+    /// The release of FreeBSD. On illumos, the default one.
     pub freebsd: FreeBsd,
-    /// How the kernel comes to know its probes.
+    /// How the kernel finds its probes.
     pub route: Route,
-    /// On the provider route: what enabled sites do, if that has been chosen.
+    /// On the provider route: how sites are enabled, if that was chosen.
     pub patch: Option<Patch>,
-    /// Settings of cargo's for this build, as `--config` takes them: `profile.release.lto="fat"`.
+    /// Settings for this build, in the form of cargo's `--config`: `profile.release.lto="fat"`.
     pub config: Vec<String>,
-    /// Its name, which its file has, if that is not its library's.
+    /// The name of its file, if it differs from the library's.
     pub name: Option<String>,
-    /// Whether functions keep the names that rustc has made up.
+    /// Whether functions keep rustc's mangled names.
     pub raw_symbols: bool,
-    /// Another target file than that of the operating system and the architecture.
+    /// A target file that replaces the one of the operating system and the architecture.
     pub target_file: Option<PathBuf>,
 }
 
@@ -138,19 +138,19 @@ impl Module {
         })
     }
 
-    /// Builds, links and checks the module. It is written to `output`, or under the library's name to
-    /// its folder. Returns where.
+    /// Builds, links and checks the module. Writes it to `output`, or under the library's name to the default folder, and returns the
+    /// path.
     ///
     /// # Errors
-    /// There are no such modules, any step failed, or the module breaks a rule of the loader's.
+    /// There is no module with these options, a step failed, or the check refuses the module.
     pub fn build(&self, output: Option<&Path>) -> Result<PathBuf, BuildError> {
         Ok(self.build_for(output, Against::default().kernel)?.0)
     }
 
-    /// The same, checked against a kernel. Also returns the warnings and notes of the check.
+    /// Like [`build`](Self::build), and checks the module against a kernel. Also returns the warnings and notes of the check.
     ///
     /// # Errors
-    /// As of [`build`](Self::build).
+    /// Those of [`build`](Self::build).
     pub fn build_for(
         &self,
         output: Option<&Path>,
@@ -195,7 +195,7 @@ impl Module {
         let mut image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
         link::seal(&mut image);
         let against = Against { file: Some(&file), kernel };
-        let contents = check::module_of(self.os, &image, against)
+        let contents = check::module(self.os, &image, against)
             .map_err(|findings| BuildError::Check { file: file.clone(), findings })?;
         if let Contents::FreeBsd(summary) = &contents
             && !self.is_for(summary)
@@ -230,7 +230,7 @@ impl Module {
     }
 
     /// Returns whether a module is for the release and the route for which it was built.
-    fn is_for(&self, summary: &Summary) -> bool {
+    fn is_for(&self, summary: &FreeBsdSummary) -> bool {
         let by_route = summary.route.is_none_or(|route| route == self.route);
         summary.release == self.freebsd && by_route
     }
@@ -248,7 +248,7 @@ impl Module {
         written.map_err(|source| BuildError::File { file: folder, source })
     }
 
-    /// Checks that there are such modules.
+    /// Checks that a module with these options exists.
     fn check(&self) -> Result<(), BuildError> {
         let no = |reason: String| Err(BuildError::NoSuchModule(reason));
         self.os.runs_on(self.arch)?;
@@ -301,14 +301,14 @@ impl Module {
         compile_apart(command, &[&freebsd, route, patch]);
         command.env("SDT_FREEBSD", freebsd);
         command.env("SDT_ROUTE", route);
-        // Empty is none, and is before what `[env]` of cargo's configuration says.
+        // An empty value means none, and overrides `[env]` of cargo's configuration.
         command.env("SDT_PATCH", patch);
     }
 }
 
-/// Makes cargo keep sdt-core, and the crates that depend on it, apart from those that are compiled for other values of the
-/// variables of sdt-core's build script. By the variables alone cargo does not tell them apart, and compiles these crates again
-/// each time that the values change.
+/// Makes cargo store sdt-core and the crates that depend on it once for each combination of values of the variables of sdt-core's
+/// build script. Without it, cargo uses the same files for all values, and compiles these crates again whenever a value
+/// changes.
 pub fn compile_apart(command: &mut Command, values: &[&str]) {
     // Nothing tests this `cfg`: a crate with other flags is another file.
     let setting = format!(
@@ -318,16 +318,16 @@ pub fn compile_apart(command: &mut Command, values: &[&str]) {
     command.args(["-Zprofile-rustflags", "--config", &setting]);
 }
 
-/// The environment variable by which cargo takes a target's linker.
+/// Returns the name of the environment variable that sets a target's linker for cargo.
 pub fn linker_variable(target: &Path) -> String {
     let name = target.file_stem().unwrap_or_default().to_string_lossy();
     format!("CARGO_TARGET_{}_LINKER", name.to_uppercase().replace('-', "_"))
 }
 
-/// Runs a cargo command that builds; returns all artifacts, those of the package last.
+/// Runs a cargo command that builds, and returns all artifacts, the package's last.
 ///
 /// # Errors
-/// It fails.
+/// The command failed.
 pub fn run_cargo(
     command: &mut Command,
     what: &str,
@@ -337,10 +337,10 @@ pub fn run_cargo(
     run_cargo_rustc(command, &[], what, package, target)
 }
 
-/// The same of `cargo rustc`, with options of rustc for the package alone.
+/// Like [`run_cargo`], for `cargo rustc`, with options of rustc for the package alone.
 ///
 /// # Errors
-/// As [`run_cargo`].
+/// Those of [`run_cargo`].
 pub fn run_cargo_rustc(
     command: &mut Command,
     options: &[&str],
@@ -370,7 +370,7 @@ pub fn run_cargo_rustc(
     Ok(artifacts.collect())
 }
 
-/// Checks that a file can be written, before a build that would be in vain.
+/// Checks before the build that the output can be written.
 fn can_be_written(output: &Path) -> Result<(), BuildError> {
     let folder = match output.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -398,8 +398,8 @@ pub fn create_dir(folder: &Path) -> Result<(), BuildError> {
         .map_err(|source| BuildError::File { file: folder.into(), source })
 }
 
-/// Waits until no other module of the project is being built, and prevents that one is until the result is dropped: a package's
-/// library is in the same place, whatever it is built for.
+/// Waits for the build of other modules of the project, and blocks further builds until the result is dropped: cargo writes a
+/// package's library to the same path for all kernels.
 ///
 /// # Errors
 /// The lock cannot be made.

@@ -1,7 +1,7 @@
 //! Standard output and standard error, whose reader may close them at any time: `cargo xtask check FILE | head -1`.
 //!
-//! Rust ignores SIGPIPE, so that a write to a pipe without a reader is an error; `println!` panics over it. What is
-//! printed goes through here, and a command whose reader has closed its output ends silently, as other Unix tools do.
+//! Rust ignores SIGPIPE, so that a write to a pipe without a reader is an error, on which `println!` panics. All commands print
+//! by this module, and end silently if the reader has closed their output, like other Unix tools.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 /// The exit status that a shell reports of a program that SIGPIPE killed: 128 and its number.
 pub const CLOSED_STATUS: u8 = 141;
 
-/// Why something could not be printed.
+/// The output could not be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The reader of standard output has closed it, which is no failure.
+    /// The reader closed standard output, which is no failure.
     #[error("standard output is closed")]
     Closed,
     /// Standard output cannot be written to.
@@ -48,7 +48,7 @@ pub fn line(text: impl Display) -> Result<(), OutputError> {
     print(format_args!("{text}\n"))
 }
 
-/// Writes to standard error. A closed one is no reason to stop.
+/// Writes to standard error. Ignores errors, so that a command continues if standard error is closed.
 pub fn say(text: impl Display) {
     let _ = write!(io::stderr(), "{text}");
 }
@@ -79,22 +79,5 @@ fn message(error: &anyhow::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reader_that_has_gone_is_no_failure() {
-        let error = OutputError::from(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert!(matches!(error, OutputError::Closed));
-        let error = OutputError::from(io::Error::from(io::ErrorKind::StorageFull));
-        assert_eq!(error.to_string(), "failed to write to <stdout>: no storage space");
-    }
-
-    #[test]
-    fn causes_are_told_once() {
-        let told = anyhow::anyhow!("disk full").context("cannot write: disk full");
-        assert_eq!(message(&told), "cannot write: disk full");
-        let untold = anyhow::anyhow!("disk full").context("cannot write");
-        assert_eq!(message(&untold), "cannot write: disk full");
-    }
-}
+#[path = "../tests/unit/output.rs"]
+mod tests;

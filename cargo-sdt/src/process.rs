@@ -1,4 +1,4 @@
-//! Running other programs: a clean environment, a time limit, and errors that say what happened.
+//! Runs other programs, with a clean environment, a time limit, and errors with their output.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -97,7 +97,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Written, ProcessErr
     if status.success() {
         return Ok(Written { stdout, stderr });
     }
-    // What a program has to say about its failure it says on standard error, if it is well-behaved.
+    // Most programs explain a failure on standard error.
     let output = if stderr.trim().is_empty() {
         String::from_utf8_lossy(&stdout).into_owned()
     } else {
@@ -131,7 +131,7 @@ fn start_error(command: &Command, source: std::io::Error) -> ProcessError {
 fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What could be read before an error is still worth showing.
+        // After an error, the bytes before it are still worth showing.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })
@@ -207,7 +207,7 @@ fn leaks(name: &OsStr) -> bool {
         "RUSTDOCFLAGS",
         "RUSTFLAGS",
         "RUSTUP_TOOLCHAIN",
-        // What is built for is what options say.
+        // Only options select the target.
         "SDT_FREEBSD",
         "SDT_PATCH",
         "SDT_ROUTE",

@@ -12,9 +12,9 @@ use crate::progress::{note, step};
 use crate::project::Project;
 use crate::toolchain::{self, Lld, Toolchain};
 
-/// `rustup component add` gets this long: where its servers cannot be reached it must not hold us up.
+/// Time limit of `rustup component add`, which must not delay the build if its servers cannot be reached.
 const RUSTUP: Duration = Duration::from_secs(45);
-/// Installing packages may take a while on a slow line, and waits for another apt's lock.
+/// Time limit of apt, which can wait for a slow network and for the lock of another apt.
 const APT: Duration = Duration::from_secs(1800);
 const SHORT: Duration = Duration::from_secs(60);
 /// Oldest rustc that builds modules: `rust-version` of the manifest, which is sdt-core's, too.
@@ -26,10 +26,10 @@ pub enum SetupError {
     /// Packages are missing, and this user may not install them.
     #[error("{what} missing. Run this, then try again:\n    {command}")]
     NotAllowed { what: String, command: String },
-    /// Installing them failed.
+    /// Packages could not be installed.
     #[error("cannot install {packages}: {source}")]
     Install { packages: String, source: ProcessError },
-    /// They are installed, and something is still missing.
+    /// The packages are installed, and a program is still missing.
     #[error("{packages} installed, but {what} still missing")]
     StillMissing { packages: String, what: String },
     /// No toolchain fits, and the distribution has none that would.
@@ -40,10 +40,10 @@ pub enum SetupError {
     NoToolchain { tried: String },
 }
 
-/// The toolchain for modules and kernels; installs one if there is none.
+/// Returns the toolchain for modules and kernels. Installs one if there is none.
 ///
 /// # Errors
-/// There is none and none could be installed.
+/// There is none, and none could be installed.
 pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError> {
     let mut tried = Vec::new();
     let host = toolchain::host_sysroot().ok().map(|sysroot| sysroot.join("bin"));
@@ -57,7 +57,7 @@ pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError>
             None
         }
     };
-    // What is there already costs nothing; the network comes after.
+    // First the installed toolchains, then the network.
     for bin in host.iter().chain(&toolchain::distribution_folders()) {
         if let Some(found) = attempt(bin) {
             return Ok(found);
@@ -101,10 +101,10 @@ pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
     Err(SetupError::StillMissing { packages: packages.join(" "), what })
 }
 
-/// The linker; installs one if there is none.
+/// Returns the linker. Installs one if there is none.
 ///
 /// # Errors
-/// There is none and none could be installed.
+/// There is none, and none could be installed.
 pub fn lld() -> Result<Lld, SetupError> {
     if let Some(lld) = toolchain::find_lld() {
         return Ok(lld);
@@ -116,10 +116,10 @@ pub fn lld() -> Result<Lld, SetupError> {
     })
 }
 
-/// A program of the distribution's; installs its package if it is missing.
+/// Returns the path of a program. Installs its package of the distribution if it is missing.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// It is missing and could not be installed.
 pub fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
     if let Some(found) = process::find(name) {
         return Ok(found);
@@ -152,7 +152,7 @@ fn add_rust_src(project: &Project) -> bool {
     }
 }
 
-/// The distribution's packages that make one matching toolchain, as far as its lists know.
+/// Returns the distribution's packages that make one matching toolchain, from its lists.
 fn toolchain_packages() -> Option<Vec<String>> {
     // Old lists may know of an old toolchain only.
     update_lists();
@@ -195,10 +195,10 @@ fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Opti
     ])
 }
 
-/// Installs packages of the distribution, if we may.
+/// Installs packages of the distribution.
 ///
 /// # Errors
-/// We may not, or it fails.
+/// This user may not install packages, or the installation failed.
 pub fn install(what: &str, packages: &[&str]) -> Result<(), SetupError> {
     let list = packages.join(" ");
     let not_allowed = || SetupError::NotAllowed {
@@ -218,8 +218,7 @@ pub fn install(what: &str, packages: &[&str]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Fetches the lists of packages, once. When that fails the old ones may still do: whether they do
-/// shows at the installation.
+/// Fetches the lists of packages, once. Ignores a failure: with old lists the installation can still succeed.
 pub fn update_lists() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -232,7 +231,7 @@ pub fn update_lists() {
     });
 }
 
-/// How packages can be installed from here.
+/// The means by which this user can install packages.
 #[derive(Debug)]
 enum Rights {
     Root,
@@ -257,7 +256,7 @@ impl Rights {
 }
 
 fn rights() -> Option<Rights> {
-    // SAFETY: geteuid reads nothing of ours and cannot fail.
+    // SAFETY: geteuid takes no arguments, touches no memory of this process and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         return Some(Rights::Root);
     }

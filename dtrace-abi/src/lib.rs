@@ -47,6 +47,7 @@ pub mod dof;
 pub mod errtag;
 pub mod fault;
 pub mod freebsd;
+pub mod function;
 pub mod glob;
 pub mod limits;
 pub mod name;

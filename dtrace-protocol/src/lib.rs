@@ -13,9 +13,9 @@
 //! have something else to say on the same line.
 //!
 //! A consumer's way: [`Hello`](Request::Hello); [`List`](Request::List) and [`Describe`](Request::Describe) at
-//! any time; [`Open`](Request::Open), [`Enable`](Request::Enable), [`Go`](Request::Go), then
-//! [`Read`](Request::Read) again and again; [`Stop`](Request::Stop), `Read` until a reply is empty;
-//! [`Close`](Request::Close).
+//! any time; [`Open`](Request::Open), [`Option`](Request::Option), [`Program`](Request::Program), [`Go`](Request::Go), then
+//! [`Snapshot`](Request::Snapshot) of each CPU's buffers and [`Run`](Request::Run) again and again; [`Stop`](Request::Stop), the
+//! last snapshots; [`Close`](Request::Close).
 //!
 //! Messages borrow from the frame that they came in, nothing allocates, and whatever bytes arrive, a receiver
 //! is in step again after the next zero byte.
@@ -40,6 +40,6 @@ pub mod secure;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
 pub use message::{
-    Argument, DataOf, Datum, Declared, Detail, Probe, Record, Reply, Request, Run, RunOption, Side,
-    Site, SiteState, SnapshotOf, Status, Symbol, VERSION, Why,
+    Argument, DataOf, Datum, Declared, Detail, Probe, Reply, Request, Run, RunOption, Side, Site,
+    SiteState, SnapshotOf, Status, Symbol, VERSION, Why,
 };

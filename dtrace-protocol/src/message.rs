@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a consumer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,16 +48,6 @@ pub enum Request<'a> {
         probe: u32,
         /// So many are left out.
         skip: u32,
-    },
-    /// Enables what a description matches. Answer: [`Reply::Matched`].
-    Enable {
-        /// The description: `provider:module:function:name`.
-        spec: &'a str,
-    },
-    /// Disables what a description matches. Answer: [`Reply::Matched`].
-    Disable {
-        /// The description: `provider:module:function:name`.
-        spec: &'a str,
     },
     /// Sets an option of the run, as `DTRACEOPT_*` numbers them (sys/dtrace.h), before the channel goes. Answer:
     /// [`Reply::Done`].
@@ -122,13 +112,6 @@ pub enum Request<'a> {
     Symbol {
         /// The address.
         address: u64,
-    },
-    /// What has been recorded on one of the CPUs, as much as fits a frame. Answer: [`Reply::Records`]; an empty
-    /// one says that there was nothing on any CPU.
-    Read {
-        /// Answer once there is something. The next request on the channel takes this one's place, which then has no
-        /// answer unless that is on its way already.
-        wait: bool,
     },
     /// How framework and line are. Answer: [`Reply::Status`].
     Status,
@@ -216,17 +199,10 @@ pub enum Reply<'a> {
     Argument(#[serde(borrow)] Option<Argument<'a>>),
     /// To [`Request::Sites`]. Items: [`Site`].
     Sites,
-    /// To [`Request::Enable`] and [`Request::Disable`].
+    /// Answers the last piece of a [`Request::Program`].
     Matched {
-        /// How many probes were enabled or disabled.
+        /// The number of enabled probes (ECBs) of all clauses.
         probes: u32,
-    },
-    /// To [`Request::Read`]. Items: [`Record`], oldest first.
-    Records {
-        /// On which CPU.
-        cpu: u32,
-        /// Records lost on it since it was last read, because its buffer was full.
-        drops: u64,
     },
     /// To [`Request::Status`].
     Status(Status),
@@ -401,22 +377,6 @@ pub enum SiteState {
     Trap,
     /// A jump.
     Jump,
-}
-
-/// One firing, as the default action records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// Id of the probe that fired.
-    pub probe: u32,
-    /// Nanoseconds since boot.
-    pub timestamp: u64,
-    /// Raw arguments, `arg0` to `arg9`. What the probe does not have is 0, or whatever the kernel finds in its place.
-    pub args: [u64; 10],
-}
-
-impl Record {
-    /// Most bytes that one takes in a frame: each number seven bits a byte.
-    pub const MAX_LEN: usize = 5 + 10 + 10 * 10;
 }
 
 /// One datum of a record or a tuple (`dtrace_recdesc_t`).

@@ -2,7 +2,7 @@
 
 use dtrace_protocol::frame::{OVERHEAD, channel_of, decoded_len, encoded_len};
 use dtrace_protocol::{
-    Decoder, Frame, FrameError, Header, Probe, Record, Reply, Request, TooLong, Writer,
+    Datum, Decoder, Frame, FrameError, Header, Probe, Reply, Request, SnapshotOf, TooLong, Writer,
 };
 use proptest::prelude::*;
 
@@ -75,20 +75,23 @@ fn a_frame_without_an_end_is_refused_and_the_next_one_read() {
 
 #[test]
 fn what_does_not_fit_changes_nothing() {
-    let record = Record { probe: 1, timestamp: u64::MAX, args: [u64::MAX; 10] };
-    let mut buffer = [0; OVERHEAD + 3 + Record::MAX_LEN + 20];
-    let reply = Reply::Records { cpu: 1, drops: 2 };
+    let (action, alignment, format) = (1, 8, 0);
+    let datum = Datum { action, size: 8, offset: 16, alignment, format, arg: u64::MAX, uarg: 1 };
+    // The reply takes 3 bytes and the datum 16, of which the largest number takes 10.
+    let mut buffer = [0; OVERHEAD + 3 + 16 + 15];
+    let reply = Reply::Eprobe { probe: 1, size: 24 };
     let mut writer = Writer::new(&mut buffer, HEADER, &reply).unwrap();
-    writer.push(&record).unwrap();
+    writer.push(&datum).unwrap();
     let left = writer.left();
-    assert_eq!(writer.push(&record), Err(TooLong));
+    assert_eq!(left, 15);
+    assert_eq!(writer.push(&datum), Err(TooLong));
     assert_eq!(writer.left(), left);
     let mut bytes = sealed(writer);
     bytes.pop();
     let frame = Frame::decode(&mut bytes).unwrap();
     let (got, items) = frame.message::<Reply<'_>>().unwrap();
     assert_eq!(got, reply);
-    assert_eq!(items.iter().collect::<Vec<_>>(), [Ok(record)]);
+    assert_eq!(items.iter().collect::<Vec<_>>(), [Ok(datum)]);
 
     assert!(Writer::new(&mut [0; 8], HEADER, &Request::Go).is_err());
     let mut buffer = [0; 64];
@@ -130,7 +133,7 @@ fn a_frame_is_passed_on_under_another_header() {
 }
 
 fn requests() -> impl Strategy<Value = (String, u32, u8, u8)> {
-    (".{0,40}", any::<u32>(), any::<u8>(), 0u8..12)
+    (".{0,40}", any::<u32>(), any::<u8>(), 0u8..14)
 }
 
 fn request(&(ref text, number, index, which): &(String, u32, u8, u8)) -> Request<'_> {
@@ -142,10 +145,12 @@ fn request(&(ref text, number, index, which): &(String, u32, u8, u8)) -> Request
         4 => Request::Describe { probe: number },
         5 => Request::Argument { probe: number, index },
         6 => Request::Sites { probe: number, skip: u32::from(index) },
-        7 => Request::Enable { spec: text },
-        8 => Request::Disable { spec: text },
+        7 => Request::Option { option: number, value: -i64::from(index) },
+        8 => Request::Program { size: number, at: index.into(), bytes: text.as_bytes() },
         9 => Request::Go,
-        10 => Request::Read { wait: index % 2 == 0 },
+        10 => Request::Snapshot { cpu: number, buffer: SnapshotOf::Records, at: index.into() },
+        11 => Request::SymbolNamed { module: text, name: text },
+        12 => Request::Run,
         _ => Request::Status,
     }
 }

@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | none | [`Client`] and [`Transport`]: probes, buffers | |
 //! | `render` | [`Trace`], [`render`]: D in, typed records and text out; [`postmortem`]: out of a dump | `dtrace-compiler`, `object` |
+//! | `functions` | [`functions`]: the functions of an ELF file, and where they can be traced | `iced-x86` |
 //! | `pictures` | flame graphs, heat maps, timelines | `inferno`, `plotters` |
 //! | `cli` | the command | `clap` |
 //!
@@ -41,6 +42,8 @@ mod cpp;
 pub mod escape;
 #[cfg(feature = "cli")]
 mod format;
+#[cfg(feature = "functions")]
+pub mod functions;
 #[cfg(feature = "cli")]
 mod help;
 #[cfg(feature = "render")]

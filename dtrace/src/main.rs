@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, ValueHint};
 use dtrace::command::Command;
 use dtrace::consume::{self, Recorded, Target, UntilExit, UntilInterrupted, Workload};
+use dtrace::functions::{self, Functions};
 use dtrace::job::Mode;
 use dtrace::render::{Output as _, Streams};
 use dtrace::{
@@ -18,6 +20,7 @@ const USAGE: &str = "\
 Usage: dtrace -p pid | --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
 \t[--key file | --unencrypted] [-c cmd]
        dtrace --core file
+       dtrace --functions file [-v]
        dtrace --make-key file
        dtrace --completions bash|elvish|fish|powershell|zsh
 ";
@@ -52,6 +55,10 @@ struct Dtrace {
     /// Print the last records in a dump: the core of a process, an ELF dump of a machine's memory, or its raw bytes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["connect", "pid", "command", "key", "unencrypted"])]
     core: Option<PathBuf>,
+    /// List the functions in an ELF file whose entries or returns cannot be traced, with the reason, and how many can be; with
+    /// -v, list all functions
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["connect", "pid", "command", "core"])]
+    functions: Option<PathBuf>,
     /// Create a file with a new key, for a kernel and for --key
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, exclusive = true)]
     make_key: Option<PathBuf>,
@@ -102,6 +109,11 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
+    if let Some(file) = &dtrace.functions {
+        let functions = Functions::read(file).with_context(|| file.display().to_string())?;
+        output::print(functions::listing(&functions, job.verbose))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(file) = &dtrace.core {
         return dumped(file, job);
     }

@@ -11,6 +11,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dtrace::compiler::options::Options;
+use dtrace::compiler::surroundings::EveryProbe;
+use dtrace::compiler::{Compiler, Source, dof};
 use dtrace::transport::{Line, Secure, SecureError};
 use dtrace::{Client, ClientError, TransportError, key};
 use dtrace_protocol::secure::{HANDSHAKE, Key, PREAMBLE, REKEY};
@@ -201,12 +204,15 @@ fn a_long_conversation() {
     let (ours, end) = connected(&KEY);
     let mut client = Client::connect(Secure::connect(line(ours), &KEY, LIMIT).unwrap()).unwrap();
     assert_eq!(client.list("").unwrap().len(), 1);
+    let mut compiler = Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
+    let program = compiler.compile(Source::file(b"proc::: { trace(arg0); }"), &EveryProbe).unwrap();
+    let dof = dof::program(&program, compiler.options()).unwrap();
     // Past the first change of keys, in both directions.
     for _ in 0..REKEY + 10 {
         client.status().unwrap();
     }
     client.open().unwrap();
-    assert_eq!(client.enable("proc:::").unwrap(), 1);
+    assert_eq!(client.program(&dof).unwrap(), 1);
     drop(client);
     assert_eq!(end.join().unwrap(), End::Lost);
 }

@@ -106,7 +106,7 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// What failed to load leaves no probes; of what is traced there are some until it is not.
+    /// A program that failed to load leaves no probes. The probes of a traced program remain until it is not traced any more.
     fn drop(&mut self) {
         let _ = self.provider.close();
     }

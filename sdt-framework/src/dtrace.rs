@@ -1,4 +1,4 @@
-//! The facade: every function of a framework, each of which refuses in probe context unless it says otherwise.
+//! The facade: all functions of a framework. Each refuses in probe context, unless it states otherwise.
 
 use core::ffi::{CStr, c_void};
 use core::fmt;
@@ -28,33 +28,33 @@ use crate::run::consumer::ConsumerId;
 use crate::run::fire::Args;
 use crate::run::live_id::with_live_id;
 
-/// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
+/// The largest number of arguments that a provider describes (libdtrace's `_dtrace_argmax`).
 const MAX_ARGS: i32 = 32;
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
 ///
-/// Meant to be a `static`. All memory that it uses is handed over at boot, with [`init`](Self::init). Before that
-/// nothing can be registered and no consumer can open it.
+/// Meant to be a `static`. The host provides all memory at boot, with [`init`](Self::init). Before that, no provider can
+/// register and no consumer can open it.
 ///
 /// All functions except [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick), [`counters`](Self::counters),
 /// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has.
 /// Threads with interrupts on call them. In probe context they refuse with [`ProbeContext`], or return `None` if they return an
-/// `Option`; in an interrupt handler the host must not call them. `docs/kernels.md` of the project lists every function.
+/// `Option`. The host must not call them in an interrupt handler. `docs/kernels.md` of the project lists every function.
 ///
-/// | what for | functions |
+/// | purpose | functions |
 /// |---|---|
 /// | boot, memory and counters | [`new`](Self::new), [`init`](Self::init), [`share_memory`](Self::share_memory); [`host`](Self::host), [`memory_left`](Self::memory_left), [`counters`](Self::counters) |
 /// | its own providers | [`register_own`](Self::register_own): `dtrace`; [`register_profile`](Self::register_profile), [`tick`](Self::tick): `profile` |
 /// | providers and their probes | [`register`](Framework::register), [`probe_create`](Framework::probe_create), [`providing`](Self::providing), [`probe_lookup`](Self::probe_lookup), [`probe_arg`](Self::probe_arg), [`condense`](Self::condense), [`invalidate`](Self::invalidate), [`unregister`](Self::unregister) |
-/// | … modules come and go | [`module_loaded`](Self::module_loaded), [`destroy_module`](Self::destroy_module) |
-/// | which probes there are | [`for_each_probe`](Self::for_each_probe), [`describe`](Self::describe), [`arg_descs`](Self::arg_descs) |
+/// | … of loaded modules | [`module_loaded`](Self::module_loaded), [`destroy_module`](Self::destroy_module) |
+/// | listing probes | [`for_each_probe`](Self::for_each_probe), [`describe`](Self::describe), [`arg_descs`](Self::arg_descs) |
 /// | a probe fires | [`probe`](Self::probe), [`probe5`](Self::probe5), [`hit`](Framework::hit) |
-/// | a consumer comes and goes | [`open`](Self::open), [`open_with`](Self::open_with), [`close`](Self::close) |
+/// | consumers | [`open`](Self::open), [`open_with`](Self::open_with), [`close`](Self::close) |
 /// | … enables probes | [`enable`](Self::enable), [`disable`](Self::disable) |
 /// | … sends programs | [`set_option`](Self::set_option), [`enable_program`](Self::enable_program), [`program_piece`](Self::program_piece) |
 /// | … starts and stops | [`go`](Self::go), [`stop`](Self::stop) |
-/// | … reads what was recorded | [`status`](Self::status), [`snapshot`](Self::snapshot), [`eprobe`](Self::eprobe), [`aggregation`](Self::aggregation), [`format`](Self::format) |
+/// | … reads records | [`status`](Self::status), [`snapshot`](Self::snapshot), [`eprobe`](Self::eprobe), [`aggregation`](Self::aggregation), [`format`](Self::format) |
 /// | tracing before there is a consumer | [`enable_anonymously`](Self::enable_anonymously), [`claim`](Self::claim), [`close_anonymous`](Self::close_anonymous) |
 /// | a debugger stops the machine | [`suspend`](Self::suspend), [`resume`](Self::resume) |
 /// | the host is copied, or ends | [`try_hold`](Self::try_hold), [`end_runs`](Self::end_runs), [`started_consumers`](Self::started_consumers) |
@@ -64,15 +64,15 @@ pub struct Dtrace<H: Host>(Control<H>);
 ///
 /// The framework gets its memory, and reports what it counts.
 impl<H: Host> Dtrace<H> {
-    /// A framework that has no memory yet.
+    /// Creates a framework without memory.
     pub const fn new(host: H) -> Self {
         Self(Control::new(host))
     }
 
-    /// Gives the framework its memory, of any size that makes room for the tables of this configuration; what is left is
-    /// for buffers. From here on it works. The host's [`cpus`](Host::cpus) are all that there will be.
+    /// Provides the memory, of any size that is enough for the tables of this configuration. The rest is for buffers. The host's
+    /// [`cpus`](Host::cpus) must not change afterwards.
     ///
-    /// [`Config::memory`] says how much would be good; [`Memory`](crate::Memory) is some, where the host has no other.
+    /// [`Config::memory`] computes a good size. [`Memory`](crate::Memory) is a static for hosts without other memory.
     ///
     /// # Errors
     /// See [`InitError`].
@@ -84,12 +84,12 @@ impl<H: Host> Dtrace<H> {
         self.0.init(memory, config)
     }
 
-    /// The kernel's side.
+    /// Returns the host.
     pub const fn host(&self) -> &H {
         &self.0.host
     }
 
-    /// Bytes of the memory that are left for buffers and retained enablings. They need not be in one piece.
+    /// Returns the free bytes for buffers and retained enablings. They can be in several pieces.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -98,9 +98,8 @@ impl<H: Host> Dtrace<H> {
         Ok(self.0.memory_left())
     }
 
-    /// Has the programs of each consumer take so many bytes at most for all their buffers together, so that others find
-    /// room. It is for buffers that may be smaller than they were asked for (`bufresize=auto`, which is usual); who says
-    /// `manual` gets what there is.
+    /// Limits the bytes that all buffers of one consumer take together, so that memory is left for other consumers. The limit
+    /// applies to buffers that may be made smaller (`bufresize=auto`, the default), not to consumers with `manual`.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -110,19 +109,18 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
-    /// What happened so far. Callable anywhere; the counts are taken one after the other while CPUs go
-    /// on counting.
+    /// Returns the counters. Callable anywhere. They are read one after the other, while CPUs continue to count.
     pub fn counters(&self) -> Counters {
         self.0.counters()
     }
 }
 
-// SAFETY: ops are called with their provider's pointers, with the locks held that their contexts are about, and
-// `unregister` takes the provider away; ids are checked.
+// SAFETY: the registry calls ops with the pointers of their provider and with the locks that their contexts require, and not after
+// `unregister`. Ids are checked.
 unsafe impl<H: Host> Framework for Dtrace<H> {
-    /// Registers the provider and has it provide all its probes. Several providers may have one name,
-    /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`check`](crate::registration::check) tells which one was
-    /// broken.
+    /// Registers the provider and calls its op `provide` for all its probes. Several providers may have one name, as on
+    /// FreeBSD. The rules are in [`registration`](crate::registration); [`check`](crate::registration::check) returns the broken
+    /// rule.
     unsafe fn register(
         &self,
         name: &CStr,
@@ -132,7 +130,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         self.0.need_thread()?;
-        // SAFETY: by contract.
+        // SAFETY: the caller fulfils the contract of `Framework::register`.
         unsafe { self.0.register(name, attr, privileges, ops, arg) }
     }
 
@@ -141,12 +139,12 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        // In probe context nothing is done, and to unregister it is refused then, too.
+        // Refused in probe context, where `unregister` is refused, too.
         let _ = Self::invalidate(self, provider);
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
-        // Of a provider that is not registered there are none.
+        // A provider that is not registered has no probes.
         let _ = Self::condense(self, provider);
     }
 
@@ -160,13 +158,13 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         Self::probe_lookup(self, provider, module, function, name)
     }
 
-    /// Creates a probe. Ids count up from 1 and are used again as late as possible. Two probes may have
-    /// the same four names, as in the kernels: look up first. If it is enabled already, by enablings that are
-    /// retained, the provider's `enable` is called before this returns, or after the `provide` op that this is called in.
+    /// Creates a probe. Ids count up from 1 and are reused as late as possible. As in the kernels, two probes may have the same
+    /// four names: look up first. If a retained enabling matches the probe, the provider's `enable` is called before this
+    /// returns, or, during the op `provide`, after that op.
     ///
     /// # Errors
-    /// As in the trait, and [`FrameworkError::Invalid`] for a name that is too long, where the kernels
-    /// take it and cut it off in listings.
+    /// Those of the trait, and [`FrameworkError::Invalid`] for a name that is too long, which the kernels accept and truncate in
+    /// listings.
     unsafe fn probe_create(
         &self,
         provider: ProviderId,
@@ -181,9 +179,8 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
-        let framework = self.0.framework();
-        let record = |id| framework.record(id, Args::All(args));
-        with_live_id(&self.0.host, id, record, || framework.overtaken());
+        let record = |id| self.0.record(id, Args::All(args));
+        with_live_id(&self.0.host, id, record, || self.0.framework().overtaken());
     }
 }
 
@@ -191,14 +188,13 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
 ///
 /// `BEGIN`, `END` and `ERROR`, for kernels whose consumers send programs.
 impl<H: Host> Dtrace<H> {
-    /// Registers the provider `dtrace`: `BEGIN` fires when a consumer starts, `END` when it stops, `ERROR` when a
-    /// clause of it is stopped by a fault. Called right after [`init`](Self::init) their numbers are 1, 2 and 3, as in DTrace. A kernel
-    /// whose consumers send programs calls it; that of others has no use for them.
+    /// Registers the provider `dtrace`: `BEGIN` fires when a consumer starts, `END` when it stops, and `ERROR` when a fault stops
+    /// one of its clauses. If this is called right after [`init`](Self::init), their ids are 1, 2 and 3, as in DTrace. Call it
+    /// if consumers send programs.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] if they are there, or another thread is registering them; [`FrameworkError::Full`] if there is
-    /// no room for them, or not for three with numbers that follow each other; [`FrameworkError::NotReady`];
-    /// [`FrameworkError::ProbeContext`].
+    /// [`FrameworkError::Busy`] if the probes exist, or another thread is registering them; [`FrameworkError::Full`] without room
+    /// for three probes with consecutive ids; [`FrameworkError::NotReady`]; [`FrameworkError::ProbeContext`].
     pub fn register_own(&self) -> Result<(), FrameworkError> {
         self.0.need_thread()?;
         self.0.register_own()
@@ -209,27 +205,26 @@ impl<H: Host> Dtrace<H> {
 ///
 /// Probes that fire by the clock, for hosts that have a timer.
 impl<H: Host> Dtrace<H> {
-    /// Registers the provider `profile`, with room for so many probes of different rates, which come to be when they are
-    /// asked for. Where there is no room for another one, it replaces a probe that no consumer has enabled. If there is room for more than thirteen, thirteen usual ones are listed from the beginning. The shortest
-    /// interval has 200 microseconds.
+    /// Registers the provider `profile`, with room for this number of probes of different rates. A probe is created when a
+    /// consumer names it; without room, it replaces one that no consumer has enabled. With room for more than thirteen, the
+    /// thirteen usual probes exist from the beginning. The shortest interval is 200 microseconds.
     ///
     /// They fire in [`tick`](Self::tick), which the host calls from then on.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] if it is there, or another thread is registering it; [`FrameworkError::Full`] and
+    /// [`FrameworkError::Busy`] if the provider exists, or another thread is registering it; [`FrameworkError::Full`] and
     /// [`FrameworkError::NotReady`]; [`FrameworkError::ProbeContext`].
     pub fn register_profile(&'static self, timers: usize) -> Result<(), FrameworkError> {
         self.0.need_thread()?;
         self.0.register_profile(timers)
     }
 
-    /// Fires what is due of `profile` on this CPU, with what the CPU was doing when the timer's interrupt came: the program
-    /// counter in the kernel, and that in a process (the other one is 0). `profile-N` fires on every CPU that calls this,
-    /// `tick-N` on CPU 0. Returns when this should be called again on this CPU, in nanoseconds since boot; `None` if
-    /// nothing is enabled: then when the host is [told](Host::timers_changed). A host with a timer of its own may call
-    /// it at every beat of that instead.
+    /// Fires the due probes of `profile` on this CPU. The arguments are the interrupted program counter in the kernel and in a
+    /// process; one of them is 0. `profile-N` fires on every CPU that calls this, `tick-N` on CPU 0. Returns the time of the
+    /// next call on this CPU in nanoseconds since boot, or `None` if nothing is enabled: then the host calls this again after
+    /// [`timers_changed`](Host::timers_changed). A host with a periodic timer can call it at each interrupt instead.
     ///
-    /// Probe context: for the interrupt handler of the timer, or a thread that stands for the CPU.
+    /// Probe context: for the interrupt handler of the timer, or a thread that represents the CPU.
     pub fn tick(&self, kernel_pc: u64, process_pc: u64) -> Option<u64> {
         self.0.tick(kernel_pc, process_pc)
     }
@@ -239,8 +234,8 @@ impl<H: Host> Dtrace<H> {
 ///
 /// Beside [`register`](Framework::register) and [`probe_create`](Framework::probe_create), which are the [`Framework`]'s.
 impl<H: Host> Dtrace<H> {
-    /// Calls `f`, which creates probes, and enables these afterwards for all enablings that mean them. So the provider is not
-    /// called to enable a probe before `f` has returned. `provide` ops are called in this way.
+    /// Calls `f`, which creates probes, and then enables them for all enablings that match them. So the provider is not called
+    /// to enable a probe before `f` has returned. The framework calls `provide` ops in this way.
     ///
     /// # Errors
     /// [`ProbeContext`]: `f` was not called.
@@ -249,21 +244,21 @@ impl<H: Host> Dtrace<H> {
         Ok(self.0.providing(f))
     }
 
-    /// Unregisters the provider: its probes are gone, no CPU is in probe context for any of them, and
+    /// Unregisters the provider. After the return, its probes do not exist, no CPU is in probe context for any of them, and
     /// `destroy` has been called for each.
     ///
-    /// As on FreeBSD it is [`Busy`](FrameworkError::Busy) while any consumer is open, whether it enabled
-    /// a probe of this provider or not. A provider that was [invalidated](Self::invalidate) can go
-    /// whoever is there, once its enablings are gone ([`Again`](FrameworkError::Again) until then).
+    /// As on FreeBSD, this is [`Busy`](FrameworkError::Busy) while any consumer is open, even one that enabled no probe of
+    /// this provider. A provider that was [invalidated](Self::invalidate) can unregister while consumers are open, after its
+    /// enablings have been removed ([`Again`](FrameworkError::Again) until then).
     ///
     /// # Errors
-    /// These, [`FrameworkError::NotFound`] when there is no such provider, and [`FrameworkError::ProbeContext`].
+    /// These, [`FrameworkError::NotFound`] if there is no such provider, and [`FrameworkError::ProbeContext`].
     pub fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
         self.0.need_thread()?;
         self.0.unregister(provider)
     }
 
-    /// The id of the provider's probe with exactly these names. None of an invalidated provider's, and none in
+    /// Returns the id of the provider's probe with exactly these names. `None` for an invalidated provider, and in
     /// [probe context](ProbeContext).
     pub fn probe_lookup(
         &self,
@@ -276,10 +271,9 @@ impl<H: Host> Dtrace<H> {
         self.0.probe_lookup(provider, module, function, name)
     }
 
-    /// Invalidates a provider (`dtrace_invalidate`): no description means its probes any more, so nobody
-    /// can enable them, and it is not asked to provide any. Consumers that had enabled them keep their
-    /// enablings until they close, and its ops are called until it is [unregistered](Self::unregister).
-    /// Does nothing when there is no such provider.
+    /// Invalidates a provider (`dtrace_invalidate`): descriptions do not match its probes any more, so no consumer can enable
+    /// them, and its op `provide` is not called. Consumers that have enabled its probes keep their enablings until they close,
+    /// and other ops are called until it is [unregistered](Self::unregister). Does nothing if there is no such provider.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -289,8 +283,7 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
-    /// Destroys those probes of a provider that nobody has enabled (`dtrace_condense`) and returns how
-    /// many there were.
+    /// Destroys the probes of a provider that no consumer has enabled (`dtrace_condense`). Returns their number.
     ///
     /// # Errors
     /// [`FrameworkError::NotFound`] when there is no such provider; [`FrameworkError::ProbeContext`].
@@ -299,47 +292,45 @@ impl<H: Host> Dtrace<H> {
         self.0.condense(provider)
     }
 
-    /// The pointer that a probe was created with, if it is the provider's (`dtrace_probe_arg`). None in
-    /// [probe context](ProbeContext).
+    /// Returns the pointer with which a probe of the provider was created (`dtrace_probe_arg`). `None` for a probe of another
+    /// provider, and in [probe context](ProbeContext).
     pub fn probe_arg(&self, provider: ProviderId, id: ProbeId) -> Option<*mut c_void> {
         self.0.need_thread().ok()?;
         self.0.probe_arg(provider, id)
     }
 
-    /// A module was loaded: every provider with a `provide_module` op is told
-    /// (`dtrace_module_loaded`).
+    /// Calls the op `provide_module` of every provider for a module that was loaded (`dtrace_module_loaded`).
     ///
     /// # Safety
-    /// `module` is what the registered providers expect there (FreeBSD's `linker_file_t`).
+    /// `module` is the pointer that the registered providers expect (FreeBSD's `linker_file_t`).
     ///
     /// # Errors
     /// [`ProbeContext`].
     pub unsafe fn module_loaded(&self, module: *mut c_void) -> Result<(), ProbeContext> {
         self.0.need_thread()?;
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees that the providers expect this pointer.
         unsafe { self.0.module_loaded(module) };
         Ok(())
     }
 
-    /// A module is about to be unloaded: destroys all probes, of any provider, that have its name in
-    /// their module field (`dtrace_module_unloaded` on FreeBSD, where the name is that of the file
-    /// without `.ko`). Returns how many there were.
+    /// Destroys all probes, of any provider, with this module name, before the module is unloaded (`dtrace_module_unloaded`; on
+    /// FreeBSD the name is that of the file without `.ko`). Returns their number.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] when one of them is enabled; [`FrameworkError::ProbeContext`]. Nothing was changed.
+    /// [`FrameworkError::Busy`] if one of them is enabled; [`FrameworkError::ProbeContext`]. Nothing was changed.
     pub fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
         self.0.need_thread()?;
         self.0.destroy_module(module)
     }
 }
 
-/// # Which probes there are
+/// # Listing probes
 ///
-/// Of all providers, for whoever lists them.
+/// Of all providers.
 impl<H: Host> Dtrace<H> {
-    /// Calls `f` for every probe that the description matches, in order of number, and returns how many
-    /// there were. Providers are asked to provide what they have for the description first. No lock is
-    /// held while `f` runs: probes may come and go meanwhile.
+    /// Calls `f` for every probe that the description matches, in the order of ids, and returns their number. First, the ops
+    /// `provide` are called for the description. No lock is held while `f` runs, so probes can be created and destroyed
+    /// meanwhile.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -352,13 +343,13 @@ impl<H: Host> Dtrace<H> {
         Ok(self.0.for_each_probe(spec, f))
     }
 
-    /// A probe's names and stability, if it exists. None in [probe context](ProbeContext).
+    /// Returns the names and stability of a probe. `None` if it does not exist, and in [probe context](ProbeContext).
     pub fn describe(&self, id: ProbeId) -> Option<Detail> {
         self.0.need_thread().ok()?;
         self.0.describe(id)
     }
 
-    /// The types of all arguments of a probe, in order; as libdtrace does, it asks for at most 32. None in
+    /// Returns the types of all arguments of a probe, in order and, as libdtrace does, at most 32. Empty in
     /// [probe context](ProbeContext).
     pub fn arg_descs(&self, id: ProbeId) -> impl Iterator<Item = ArgDesc> {
         (0..MAX_ARGS).map_while(move |ndx| self.arg_desc(id, ndx, Rights::ALL))
@@ -367,54 +358,47 @@ impl<H: Host> Dtrace<H> {
 
 /// # A probe fires
 ///
-/// For providers; [`hit`](sdt_core::ops::Framework::hit) of the [`Framework`](sdt_core::ops::Framework) is what sites call. All
-/// of it is probe context.
+/// For providers. Sites call [`hit`](sdt_core::ops::Framework::hit) of the [`Framework`](sdt_core::ops::Framework). All of it is
+/// probe context.
 impl<H: Host> Dtrace<H> {
-    /// A probe was hit, with all the arguments it has: ten at most.
+    /// Fires a probe with all its arguments, at most ten.
     ///
-    /// Probe context: callable anywhere, with interrupts off and any lock held. Any `id` will do: one that is
-    /// no probe, or not any more, is counted.
+    /// Probe context: callable anywhere, with interrupts off and any lock held. An `id` that no probe has is counted as
+    /// unknown.
     pub fn probe<const COUNT: usize>(&self, id: ProbeId, args: &[u64; COUNT]) {
         const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
         let mut all = [0; ARGS];
         all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
-        let framework = self.0.framework();
-        self.0.host.without_interrupts(|| framework.record(id.get(), Args::All(&all)));
+        self.0.host.without_interrupts(|| self.0.record(id.get(), Args::All(&all)));
     }
 
-    /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
-    /// the tenth are asked of the provider's `getargval`, if it has one and a consumer records the hit;
-    /// otherwise they are 0. It is asked for each, as the number of a probe's arguments is not known, and is
-    /// given the `aframes` that the probe was created with.
+    /// Fires a probe with five arguments, like the kernels' `dtrace_probe`. If a program uses the sixth to the tenth, the
+    /// framework calls the provider's `getargval` for each, with the `aframes` of the probe; without `getargval` they are 0.
     ///
-    /// Probe context, as [`probe`](Self::probe). Any `id` will do: one that is no probe, or not any more, is
-    /// counted.
+    /// Probe context, like [`probe`](Self::probe). An `id` that no probe has is counted as unknown.
     ///
     /// # Safety
-    /// If the probe's provider has a `getargval`, this is a hit that the provider has made.
+    /// If the probe's provider has a `getargval`, the provider itself makes this hit.
     pub unsafe fn probe5(&self, id: u32, args: [u64; 5]) {
-        let framework = self.0.framework();
-        self.0.host.without_interrupts(|| framework.record(id, Args::Five(&args)));
+        self.0.host.without_interrupts(|| self.0.record(id, Args::Five(&args)));
     }
 }
 
 /// # Consumers open and close
 impl<H: Host> Dtrace<H> {
-    /// Opens the framework for one more consumer with all rights.
+    /// Opens the framework for one more consumer, which has all rights.
     ///
     /// # Errors
-    /// As [`open_with`](Self::open_with).
+    /// Those of [`open_with`](Self::open_with).
     pub fn open(&self) -> Result<ConsumerId, ConsumerError> {
         self.open_with(Rights::ALL)
     }
 
-    /// Opens the framework for one more consumer, with these rights. While any is
-    /// open, no provider can be unregistered.
+    /// Opens the framework for one more consumer with these rights. While a consumer is open, no provider can unregister.
     ///
     /// # Errors
     /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NoMemory`], [`ConsumerError::NotReady`];
-    /// [`ConsumerError::NotPermitted`] if it may do
-    /// nothing at all.
+    /// [`ConsumerError::NotPermitted`] without any right to trace.
     pub fn open_with(&self, rights: Rights) -> Result<ConsumerId, ConsumerError> {
         self.0.need_thread()?;
         self.0.open_with(rights)
@@ -433,34 +417,32 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer enables probes
 ///
-/// And has their arguments recorded, as a program does: [`snapshot`](Self::snapshot) reads the records, and
-/// [`records`](crate::records) takes them apart.
+/// By a clause that records their arguments: [`snapshot`](Self::snapshot) reads the records, and [`records`](crate::records)
+/// decodes them.
 impl<H: Host> Dtrace<H> {
-    /// Enables all probes that the description means and the consumer [may use](crate::Rights), with the clause
-    /// `{ trace(arg0); ... trace(arg9); }`, and returns how many there are now; none is no error. Probes can be enabled so at any
-    /// time, unless the consumer has started with programs alone. A consumer that has enabled any before it starts does not time out.
+    /// Enables all probes that the description matches and the consumer [may use](crate::Rights), with the clause
+    /// `{ trace(arg0); ... trace(arg9); }`. Returns their number, which may be 0. This is possible at any time, unless the
+    /// consumer has started with programs only. A consumer that has enabled any before it starts does not time out.
     ///
-    /// The enabling is retained: a probe that is created later is enabled, too, until the consumer closes
-    /// or [disables](Self::disable) them.
+    /// The enabling is retained: it also enables probes that are created later, until the consumer closes or
+    /// [disables](Self::disable) them.
     ///
-    /// Each call is an enabling of its own, as each clause of a D program is: a probe that one consumer
-    /// enables twice makes two records. The provider's `enable` is called when a probe gets its first
-    /// enabling of anyone; like FreeBSD's framework this one does not look at its result.
+    /// Each call is a separate enabling, like each clause of a D program: a probe that one consumer enables twice makes two
+    /// records. The provider's `enable` is called for the first enabling of a probe; as on FreeBSD, its result is ignored.
     ///
     /// # Errors
-    /// [`ConsumerError::NotOpen`], [`ConsumerError::Started`]; [`ConsumerError::TooManyEnablings`] and
-    /// [`ConsumerError::NoMemory`], and nothing stays enabled.
+    /// [`ConsumerError::NotOpen`], [`ConsumerError::Started`]; after [`ConsumerError::TooManyEnablings`] and
+    /// [`ConsumerError::NoMemory`] nothing is enabled.
     pub fn enable(&self, id: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
         self.0.need_thread()?;
         self.0.enable(id, spec)
     }
 
-    /// Takes away all enablings that the consumer has on probes that the description matches, and
-    /// returns how many probes that were. The provider's `disable` is called when a probe loses its last
-    /// enabling of anyone. After the return no CPU is recording for them any more.
+    /// Removes all enablings of the consumer on probes that the description matches. Returns the number of these probes. The
+    /// provider's `disable` is called for the last enabling of a probe. After the return no CPU records for these enablings.
     ///
-    /// Probes that are created later are not enabled any more by an enabling with this very description, nor by any if
-    /// it is [`Spec::ALL`].
+    /// Retained enablings with exactly this description do not enable further probes; with [`Spec::ALL`], no retained
+    /// enabling does.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -472,10 +454,10 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer sends programs
 ///
-/// And options for its run, both before it [starts](Self::go).
+/// And options, both before it [starts](Self::go).
 impl<H: Host> Dtrace<H> {
-    /// Sets an option of a consumer's run, as `DTRACEOPT_*` numbers them, before it goes. Those that are the consumer's
-    /// own affair are taken and not looked at.
+    /// Sets an option of a consumer by its number (`DTRACEOPT_*`), before it starts. Options that only concern the consumer
+    /// itself are accepted and ignored.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`], [`ConsumerError::Started`], [`ConsumerError::BadOption`]; [`ConsumerError::NotPermitted`] for
@@ -485,8 +467,8 @@ impl<H: Host> Dtrace<H> {
         self.0.set_option(id, option, value)
     }
 
-    /// An option of a consumer's run that is set, by itself or by a program, and its value: the first one with this number or a
-    /// greater one. Also of a consumer that was [enabled](Self::enable_anonymously) before it came, or has gone.
+    /// Returns the first option with at least this number that the consumer or a program has set, and its value. Works also for
+    /// an [anonymous](Self::enable_anonymously) consumer, and after `stop`.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -499,11 +481,11 @@ impl<H: Host> Dtrace<H> {
         self.0.next_option(id, from)
     }
 
-    /// Takes a piece of a program in DOF. Pieces come in order; the first one drops what there was of another. With the
+    /// Receives a piece of a program in DOF. Pieces arrive in order; the first one discards an incomplete program. After the
     /// last one the program is [enabled](Self::enable_program).
     ///
     /// # Errors
-    /// As [`enable_program`](Self::enable_program); the pieces are dropped.
+    /// Those of [`enable_program`](Self::enable_program); the pieces are discarded.
     pub fn program_piece(
         &self,
         id: ConsumerId,
@@ -515,14 +497,13 @@ impl<H: Host> Dtrace<H> {
         self.0.program_piece(id, size, at, piece)
     }
 
-    /// Takes a program in DOF, before the consumer goes: checks it, and enables its clauses. Options in it are set.
-    /// Returns how many enabled probes (ECBs) its clauses make; none is no error. The enablings are retained, as those of
-    /// [`enable`](Self::enable).
+    /// Validates a program in DOF, sets its options, and enables its clauses, before the consumer starts. Returns the number of
+    /// enabled probes (ECBs) of its clauses, which may be 0. The enablings are retained, like those of [`enable`](Self::enable).
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`], [`ConsumerError::Started`], [`ConsumerError::Program`],
-    /// [`ConsumerError::BadOption`], [`ConsumerError::TooManyEnablings`], [`ConsumerError::NoMemory`]; nothing of it
-    /// stays enabled.
+    /// [`ConsumerError::BadOption`], [`ConsumerError::TooManyEnablings`], [`ConsumerError::NoMemory`]; nothing of the program
+    /// is enabled then.
     pub fn enable_program(&self, id: ConsumerId, dof: &[u8]) -> Result<u32, ConsumerError> {
         self.0.need_thread()?;
         self.0.enable_program(id, dof)
@@ -531,9 +512,9 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer starts and stops
 ///
-/// In between its clauses run.
+/// Its clauses run from start to stop.
 impl<H: Host> Dtrace<H> {
-    /// Starts recording for the consumer. Its first start makes the buffers that its clauses need, as its options say.
+    /// Starts recording for the consumer. The first start allocates the buffers that its clauses and options require.
     /// `dtrace:::BEGIN` has fired for it before the return.
     ///
     /// # Errors
@@ -544,8 +525,8 @@ impl<H: Host> Dtrace<H> {
         self.0.start(id).map(drop)
     }
 
-    /// Stops recording. After the return no CPU writes for the consumer any more,
-    /// so a snapshot is complete then; `dtrace:::END` has fired for it. Its enablings and buffers stay.
+    /// Stops recording. `dtrace:::END` has fired before the return, and no CPU writes for the consumer any more, so snapshots
+    /// are complete. Enablings and buffers remain.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -555,12 +536,12 @@ impl<H: Host> Dtrace<H> {
     }
 }
 
-/// # A consumer reads what was recorded
+/// # A consumer reads records
 ///
-/// And what describes it.
+/// And their descriptions.
 impl<H: Host> Dtrace<H> {
-    /// Describes an enabled probe of a consumer and the data of its records (`DTRACEIOC_EPROBE`): of the
-    /// descriptions those after the first `skip`, as many as fit. `None` when the consumer has no enabled probe with this number.
+    /// Describes an enabled probe of a consumer and the data of its records (`DTRACEIOC_EPROBE`). Writes the descriptions after
+    /// the first `skip`, as many as fit. `None` if the consumer has no enabled probe with this number.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -575,8 +556,9 @@ impl<H: Host> Dtrace<H> {
         self.0.eprobe(id, epid, skip, into)
     }
 
-    /// Describes the tuples of an aggregation of a consumer (`DTRACEIOC_AGGDESC`): of the descriptions those after the first `skip`,
-    /// as many as fit: the number of its variable, the keys, the value. `None` when the consumer has no aggregation with this number.
+    /// Describes the tuples of an aggregation of a consumer (`DTRACEIOC_AGGDESC`): the number of its variable, the keys, the
+    /// value. Writes the descriptions after the first `skip`, as many as fit. `None` if the consumer has no aggregation with
+    /// this number.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -591,8 +573,8 @@ impl<H: Host> Dtrace<H> {
         self.0.aggregation(id, aggregation, skip, into)
     }
 
-    /// Reads the text of a format of a consumer's programs, from a byte on; returns how many bytes were read. `None` when
-    /// there is none with this number (they count from 1).
+    /// Reads the text of a format of a consumer's programs, beginning at byte `at`. Returns the number of bytes. `None` if there
+    /// is no format with this number, which counts from 1.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -607,14 +589,14 @@ impl<H: Host> Dtrace<H> {
         self.0.format(id, number, at, into)
     }
 
-    /// Reads a buffer of a consumer on one CPU, from a byte on, and returns how large it is
-    /// (`DTRACEIOC_BUFSNAP`, `DTRACEIOC_AGGSNAP`). With `at` 0 the buffer is switched: recording continues in an empty one,
-    /// and the full one can be read, with other offsets, until it is switched again. Buffers under the policies
-    /// `fill` and `ring` are not switched, and are read once the consumer has stopped.
+    /// Reads a buffer of a consumer on one CPU, beginning at byte `at`, and returns its size (`DTRACEIOC_BUFSNAP`,
+    /// `DTRACEIOC_AGGSNAP`). With `at` 0 the buffer is switched: recording continues in an empty one, and the full one can be
+    /// read, with other offsets, until the next switch. Buffers with the policies `fill` and `ring` are not switched, and can
+    /// be read after the consumer has stopped.
     ///
     /// # Errors
-    /// [`ConsumerError::NotOpen`], [`ConsumerError::NoCpu`]; [`ConsumerError::Started`] for a buffer that is read only
-    /// when it has stopped.
+    /// [`ConsumerError::NotOpen`], [`ConsumerError::NoCpu`]; [`ConsumerError::Started`] for a buffer that can be read only after
+    /// the stop.
     pub fn snapshot(
         &self,
         id: ConsumerId,
@@ -627,8 +609,8 @@ impl<H: Host> Dtrace<H> {
         self.0.snapshot(id, cpu, which, at, into)
     }
 
-    /// Counts drops and errors of a consumer's programs (`DTRACEIOC_STATUS`). It is also the sign that the consumer is alive: it times
-    /// out after 30 seconds without one. Memory of dynamic variables that were removed is made usable again.
+    /// Returns the drops and errors of a consumer's programs (`DTRACEIOC_STATUS`). It also shows that the consumer is alive: a
+    /// consumer times out after 30 seconds without a call. Frees removed dynamic variables.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -640,28 +622,28 @@ impl<H: Host> Dtrace<H> {
 
 /// # Tracing before there is a consumer
 ///
-/// From boot on, for one that comes later (`dtrace -A`, `dtrace -a`).
+/// From boot on, for a later consumer (`dtrace -A`, `dtrace -a`).
 impl<H: Host> Dtrace<H> {
-    /// Enables a program in DOF and starts it, for a consumer that will come: called at boot, after
-    /// [`register_own`](Self::register_own) and before providers register, so that the first hit of their probes is traced.
-    /// Options, as there are no others, are those in the DOF; with `bufpolicy` `ring` the latest is kept, otherwise the first. It does not
-    /// time out. Returns how many enabled probes (ECBs) there are already.
+    /// Enables a program in DOF and starts it for an anonymous consumer. Call it at boot, after
+    /// [`register_own`](Self::register_own) and before providers register, so that the first hit of their probes is traced. The
+    /// options are those in the DOF; with `bufpolicy` `ring` the latest records are kept, otherwise the first. The consumer does
+    /// not time out. Returns the number of probes (ECBs) that are enabled already.
     ///
-    /// As with any open consumer, no provider can be unregistered until it was [claimed](Self::claim) and closed. Until then the host
-    /// [cleans](Self::clean_anonymous) for it now and then.
+    /// As with any open consumer, no provider can unregister until the consumer is [claimed](Self::claim) and closed. Until
+    /// then, the host calls [`clean_anonymous`](Self::clean_anonymous) from time to time.
     ///
     /// # Errors
-    /// [`ConsumerError::Started`] if there is one that was not claimed; as [`open`](Self::open),
+    /// [`ConsumerError::Started`] if there is an anonymous consumer already; those of [`open`](Self::open),
     /// [`enable_program`](Self::enable_program) and [`go`](Self::go).
     pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
         self.0.need_thread()?;
         self.0.enable_anonymously(dof)
     }
 
-    /// Makes what programs of the consumer that has not come yet are done with usable again, their thread-local variables and elements
-    /// of arrays above all, without which there is no room for others before long; says whether there is such a consumer. For a
-    /// thread of the host that calls it now and then until somebody comes, who does it himself by asking for the
-    /// [status](Self::status). (In DTrace the kernel does, `cleanrate` times a second.)
+    /// Frees removed dynamic variables and finished speculations of the anonymous consumer, which otherwise take all its memory
+    /// after a while. Returns whether there is an anonymous consumer. A thread of the host calls it from time to time until the
+    /// consumer is claimed; then requests for its [status](Self::status) do the same. (In DTrace the kernel cleans `cleanrate`
+    /// times a second.)
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -670,8 +652,7 @@ impl<H: Host> Dtrace<H> {
         Ok(self.0.clean_anonymous())
     }
 
-    /// Closes the consumer that was [enabled](Self::enable_anonymously) and not claimed: for a host that is about
-    /// to end.
+    /// Closes the [anonymous](Self::enable_anonymously) consumer, for a host that is about to end.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -681,10 +662,9 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
-    /// The consumer for which something was [enabled](Self::enable_anonymously) before it came, once. From here on it is as
-    /// any other, and may do this much and no more: it is to ask for its [status](Self::status) now and then, and to be closed.
-    /// What was recorded for it is the kernel's, so who may not [see that](Rights::kernel) has none. `None` also in
-    /// [probe context](ProbeContext).
+    /// Returns the [anonymous](Self::enable_anonymously) consumer, once, and gives it these rights. From here on it is an
+    /// ordinary consumer, which has to request its [status](Self::status) from time to time, and has to be closed. Its records
+    /// contain kernel data, so this returns `None` without [`Rights::kernel`]. `None` also in [probe context](ProbeContext).
     pub fn claim(&self, rights: Rights) -> Option<ConsumerId> {
         self.0.need_thread().ok()?;
         self.0.claim(rights)
@@ -695,8 +675,8 @@ impl<H: Host> Dtrace<H> {
 ///
 /// For kernels with a debugger, and for hosts that are processes.
 impl<H: Host> Dtrace<H> {
-    /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
-    /// the machine. Takes no lock; other CPUs may be in any state.
+    /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`), before a debugger stops the machine. Takes no lock;
+    /// other CPUs may be in any state.
     pub fn suspend(&self) {
         self.0.suspend();
     }
@@ -707,15 +687,15 @@ impl<H: Host> Dtrace<H> {
         self.0.resume();
     }
 
-    /// Keeps probes, enablings and consumers as they are, unless a thread is changing them: for a host that
-    /// is about to be copied, as the child of a `fork` is. `None` also in probe context.
+    /// Holds the framework's locks, so that no thread changes probes, enablings and consumers: for a host that is about to be
+    /// copied, like a process by `fork`. `None` if a thread is changing them, and in probe context.
     pub fn try_hold(&self) -> Option<Held<'_, H>> {
         self.0.need_thread().ok()?;
         self.0.try_hold()
     }
 
-    /// Ends the runs of all consumers, as if their programs had called `exit`: for a host that is about to end.
-    /// Nothing more is recorded for them. Their [status](Self::status) shows it, and they can read what was recorded.
+    /// Ends the runs of all consumers, as if their programs had called `exit`, for a host that is about to end. Nothing more is
+    /// recorded for them. Their [status](Self::status) shows this, and they can still read their records.
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -725,8 +705,8 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
-    /// How many open consumers have started and may have left something to read, except one that has not been
-    /// [claimed](Self::claim).
+    /// Returns the number of open consumers that have started and may have unread records, except an anonymous one that is
+    /// not [claimed](Self::claim).
     ///
     /// # Errors
     /// [`ProbeContext`].
@@ -736,7 +716,7 @@ impl<H: Host> Dtrace<H> {
     }
 }
 
-/// All functions for servers and consoles.
+/// The functions for servers and consoles.
 impl<H: Host> Tracer for Dtrace<H> {
     fn need_thread(&self) -> Result<(), ProbeContext> {
         self.0.need_thread()
@@ -760,10 +740,6 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn enable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
         self.enable(consumer, spec)
-    }
-
-    fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
-        self.disable(consumer, spec)
     }
 
     fn claim(&self, rights: Rights) -> Option<ConsumerId> {

@@ -60,7 +60,7 @@
 //! // At boot: memory for 8 probes of 2 providers, and for buffers of 2 kB for each of 2 consumers.
 //! const CONFIG: Config = Config { providers: 2, probes: 8, ecbs: 8, consumers: 2, buffer: 2048 };
 //! static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
-//! DTRACE.init(MEMORY.take().expect("nobody else has taken it"), &CONFIG)?;
+//! DTRACE.init(MEMORY.take().expect("the memory is taken once"), &CONFIG)?;
 //!
 //! // Here `enable` would have the firing sites patched, and `disable` back.
 //! let ops = ProviderOps::INERT;

@@ -1,8 +1,7 @@
-//! The rest of a host, ready-made: for kernels whose text is patched, on one CPU or several.
+//! A ready-made host for kernels whose text is patched, on one CPU or several.
 //!
-//! A kernel says in [`Machine`] what only it can know; [`Tracing`] is the framework, its [`Host`], the
-//! [`Patcher`] of the kernel's own text and what ties them together. A kernel that wants more say (locks that sleep, text
-//! that is written otherwise) implements [`Host`] and [`Patcher`] itself.
+//! A kernel implements [`Machine`]. [`Tracing`] combines the framework, its [`Host`] and the [`Patcher`] of the kernel's own
+//! text. A kernel that needs other locks, or another way to write text, implements [`Host`] and [`Patcher`] itself.
 //!
 //! ```
 //! use sdt_framework::smp::{Machine, Tracing};
@@ -33,7 +32,7 @@
 //! // At boot, once all CPUs are up and have their breakpoint handler.
 //! const CONFIG: Config = Config { probes: 64, ecbs: 64, ..Config::DEFAULT };
 //! static MEMORY: Memory<{ 1 << 20 }> = Memory::new();
-//! let memory = MEMORY.take().expect("nobody else has taken it");
+//! let memory = MEMORY.take().expect("the memory is taken once");
 //! assert!(Tracing::<Kernel, 16>::memory(&CONFIG, 4) <= memory.len());
 //! // SAFETY: vector 3 asks `resume_address`, and a kernel is never unloaded.
 //! let dtrace = unsafe { TRACING.start(memory, &CONFIG) }?;
@@ -57,7 +56,7 @@ use crate::control::config::{Config, InitError};
 use crate::dtrace::Dtrace;
 use crate::kernel::{Kernel, Unknown};
 
-/// What only the kernel knows of its machine.
+/// The properties of a machine that only its kernel knows.
 ///
 /// # Safety
 /// - [`cpu`](Self::cpu) and [`without_interrupts`](Self::without_interrupts) are as [`Host`]'s,
@@ -66,48 +65,50 @@ use crate::kernel::{Kernel, Unknown};
 ///   handler that runs with interrupts off, or as soon as that CPU has them on.
 /// - [`writable`](Self::writable) says where the same bytes can be written to, and [`is_text`](Self::is_text) the truth.
 pub unsafe trait Machine: Sized + 'static {
-    /// Number of the CPU that runs this, from 0. Probe context.
+    /// Returns the number of the current CPU, from 0. Probe context.
     fn cpu() -> usize;
 
-    /// How many CPUs are up, of which the last has the number before. One that comes later calls [`Tracing::called`] on its
-    /// way, once it counts and has its handlers.
+    /// Returns the number of CPUs that are up; their numbers are all below it. A CPU that starts later calls
+    /// [`Tracing::called`] after this function counts it and its handlers are installed.
     fn cpus() -> usize;
 
-    /// How many CPUs there can be: what is recorded has a buffer for each. Never changes.
+    /// Returns the largest possible number of CPUs; there is a buffer for each. It never changes.
     fn possible() -> usize {
         Self::cpus()
     }
 
-    /// Nanoseconds since boot, never running backwards on one CPU; a kernel without a clock counts. Probe context.
+    /// Returns the nanoseconds since boot, which never decrease on one CPU. A kernel without a clock counts. Probe context.
     fn timestamp() -> u64;
 
     /// Runs `f` with interrupts off on this CPU, and leaves them as they were. Probe context.
     fn without_interrupts<R>(f: impl FnOnce() -> R) -> R;
 
-    /// Interrupts all other CPUs that are up. Called with interrupts off, which stay so until all have answered. So it takes no
-    /// lock that others hold with interrupts on; and a CPU that waits for answers of others with its own interrupts
-    /// off, as kernels do that flush TLBs, calls [`Tracing::called`] while it waits, lest the two wait for each other.
+    /// Interrupts all other CPUs that are up. Called with interrupts off, which stay off until all CPUs have answered. So it
+    /// takes no lock that other threads hold with interrupts on. A CPU that waits for answers of other CPUs with its own
+    /// interrupts off, for example to flush TLBs, calls [`Tracing::called`] while it waits; otherwise the two CPUs wait for
+    /// each other.
     fn interrupt_others();
 
-    /// Where text at `address` can be written to: an alias in memory that is mapped so. Without one it is written where
-    /// it is: on x86_64 it may be read-only there (the store is made with CR0.WP clear), elsewhere not.
+    /// Returns the address at which the text at `address` can be written: a writable alias. By default, the text is written
+    /// in place: it may be read-only on x86_64, where the store clears CR0.WP, and must be writable elsewhere.
     fn writable(address: usize) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(address)
     }
 
-    /// Whether all of these bytes are the kernel's text, if it can tell: see [`Patcher::is_text`].
+    /// Returns whether all of these bytes are the kernel's text, or true if the kernel cannot tell: see
+    /// [`Patcher::is_text`].
     fn is_text(address: usize, length: usize) -> bool {
         let _ = (address, length);
         true
     }
 
-    /// What programs in D may ask of this kernel: see [`Host::kernel`]. A [`Readable`](crate::kernel::Readable) lets them read memory, and
-    /// with that print a `&str`; without one they know numbers only.
+    /// Returns the interface of D programs to this kernel: see [`Host::kernel`]. A [`Readable`](crate::kernel::Readable) lets
+    /// them read memory and print a `&str`; without one, they know numbers only.
     fn kernel() -> &'static (dyn Kernel + Sync) {
         &Unknown
     }
 
-    /// What is done while one waits for a lock of the framework's. A kernel without time slices lets other threads run here.
+    /// Pauses a thread that waits for a lock of the framework. A kernel without time slices lets other threads run here.
     fn relax() {
         core::hint::spin_loop();
     }
@@ -121,14 +122,13 @@ pub struct Tracing<M: Machine, const CPUS: usize> {
 }
 
 impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
-    /// One that has not begun. The kernel's probes are listed as those of this module.
+    /// Creates a framework that is not started. The kernel's probes are listed with this module name.
     pub const fn new(module: &'static CStr) -> Self {
         Self { dtrace: Dtrace::new(Smp::new()), module, attachment: spin::Once::new() }
     }
 
-    /// Bytes of memory that make room for what is configured, and for so many consumers at a time, with
-    /// [buffers](Config::buffer) of the configured size and one enabling each, on the CPUs that
-    /// there [can be](Machine::possible).
+    /// Returns the bytes of memory for this configuration and this number of simultaneous consumers, each with
+    /// [buffers](Config::buffer) of the configured size and one enabling, on all [possible](Machine::possible) CPUs.
     pub fn memory(config: &Config, consumers: usize) -> usize {
         config.memory::<Smp<M, CPUS>>(M::possible(), consumers)
     }
@@ -157,19 +157,19 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
             mode: Mode::BUILT,
             module: self.module,
         });
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees the handlers and that the image stays, as `attach` requires.
         unsafe { attach::attach(attachment) }?;
         Ok(&self.dtrace)
     }
 
-    /// The framework.
+    /// Returns the framework.
     pub const fn dtrace(&self) -> &Dtrace<Smp<M, CPUS>> {
         &self.dtrace
     }
 
-    /// This CPU's part when another one wants all to have been outside probe context, and to execute text as it is now.
-    /// For the handler of [`Machine::interrupt_others`], interrupts off. Costs three loads when nothing is wanted. Does nothing
-    /// in probe context: the CPU answers when it has left that.
+    /// Acknowledges a request of another CPU to leave probe context and to execute the present text. Called by the handler of
+    /// [`Machine::interrupt_others`] with interrupts off. Costs three loads without a request. Does nothing in probe context:
+    /// the CPU acknowledges after it has left it.
     pub fn called(&self) {
         self.dtrace.host().called();
     }
@@ -181,19 +181,19 @@ impl<M: Machine, const CPUS: usize> fmt::Debug for Tracing<M, CPUS> {
     }
 }
 
-/// Stores that are kept until all CPUs have been synchronised.
+/// The largest number of stores between two synchronisations of all CPUs.
 const STORES: usize = 128;
 
 /// A [`Machine`] as [`Host`] and [`Patcher`].
 ///
-/// What is stored to text is stored once more after each rendezvous, for QEMU's sake: see [`machine`]. A real machine does
-/// not mind.
+/// Each store to text is repeated after the next rendezvous, because of QEMU: see [`machine`]. On real machines this has no
+/// effect.
 #[derive(Debug)]
 pub struct Smp<M: Machine, const CPUS: usize> {
     rendezvous: Rendezvous<CPUS>,
-    /// Which CPUs are in probe context, once the framework has its memory.
+    /// The flags of CPUs in probe context, after `init`.
     contexts: spin::Once<Contexts>,
-    /// Addresses and numbers of bytes that were stored since the last rendezvous.
+    /// The addresses and lengths of the stores since the last rendezvous.
     stored: spin::mutex::SpinMutex<heapless::Vec<(usize, usize), STORES>, Relaxing<Self>>,
     machine: PhantomData<fn() -> M>,
 }
@@ -205,20 +205,20 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
         Self { rendezvous: Rendezvous::new(), contexts, stored, machine: PhantomData }
     }
 
-    /// Whether this CPU is in probe context. Interrupts are off.
+    /// Returns whether this CPU is in probe context. Interrupts are off.
     fn is_in_probe(&self) -> bool {
         self.contexts.get().is_some_and(|contexts| contexts.is_in_probe(M::cpu()))
     }
 
-    /// Takes part in a rendezvous, unless this CPU is in probe context: who waits for it to leave that would go on.
+    /// Acknowledges a rendezvous, unless this CPU is in probe context: `sync` must wait until it has left it.
     fn called(&self) {
         if !self.is_in_probe() {
             self.rendezvous.acknowledge(M::cpu());
         }
     }
 
-    /// Returns `true` when all CPUs have taken part. The caller stays on its CPU meanwhile, as its interrupts are off; it
-    /// answers others while it waits. In probe context it may not answer, so nothing is done.
+    /// Synchronises all CPUs. Interrupts are off meanwhile; while it waits, this CPU acknowledges requests of others. Returns
+    /// `false` in probe context, where it may not acknowledge, and does nothing.
     fn all_cpus(&self) -> bool {
         M::without_interrupts(|| {
             let refuses = self.is_in_probe();
@@ -234,7 +234,8 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     /// As [`Patcher::store`].
     unsafe fn write(address: usize, bytes: &[u8]) {
         M::without_interrupts(|| {
-            // SAFETY: the contract of this function and that of `Machine`; interrupts are off.
+            // SAFETY: the caller guarantees that the bytes are text of a site, as `Patcher::store` requires, and
+            // `Machine::writable` returns where they can be written. Interrupts are off.
             unsafe {
                 let store = || machine::store(M::writable(address), bytes);
                 #[cfg(all(target_arch = "x86_64", target_os = "none"))]
@@ -246,24 +247,25 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
         });
     }
 
-    /// Stores what is there to where it is.
+    /// Stores the present bytes again.
     ///
     /// # Safety
-    /// These bytes were stored by [`write`](Self::write), together, and nobody stores others meanwhile.
+    /// One call of [`write`](Self::write) stored these bytes, and no thread stores other bytes meanwhile.
     unsafe fn write_again(address: usize, length: usize) {
         let text = core::ptr::with_exposed_provenance::<u8>(address);
         let mut bytes = [0; 4];
         for (at, byte) in bytes.iter_mut().enumerate().take(length) {
-            // SAFETY: by contract text. Volatile, because it changes behind the compiler's back.
+            // SAFETY: `write` has stored there, so this is mapped text. Volatile, because other code changes text.
             *byte = unsafe { text.add(at).read_volatile() };
         }
-        // SAFETY: by contract.
+        // SAFETY: `write` has stored the same bytes there, and no thread stores others, as `# Safety` requires.
         unsafe { Self::write(address, bytes.get(..length).unwrap_or_default()) };
     }
 }
 
-// SAFETY: by the contract of `Machine`. A CPU acknowledges in `called` and while it waits in `all_cpus`; both look at the flag of
-// the CPU first, and do not acknowledge in probe context. The rendezvous orders memory both ways.
+// SAFETY: `Machine` guarantees the numbers of CPUs and `without_interrupts`. A CPU acknowledges in `called` and while it waits in
+// `all_cpus`; both check the CPU's flag first and do not acknowledge in probe context, so `sync` waits for every CPU to leave it.
+// The rendezvous orders memory both ways.
 unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     type Lock = SpinLock<Self>;
 
@@ -300,14 +302,14 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     }
 }
 
-// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU. What is stored again is
-// there already.
+// SAFETY: `machine::store` writes the bytes to the address that `Machine::writable` returns; the rendezvous synchronises every CPU.
+// `write_again` stores bytes that are already present.
 unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        // Locked, lest somebody stores again what was here before.
+        // With the lock held, so that `synchronise` does not store earlier bytes again.
         let store = || {
             let mut stored = self.stored.lock();
-            // SAFETY: the contract of this function.
+            // SAFETY: the caller fulfils the contract of `Patcher::store`, which is that of `write`.
             unsafe { Self::write(address, bytes) };
             stored.push((address, bytes.len())).is_ok()
         };
@@ -318,13 +320,13 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     }
 
     fn synchronise(&self) {
-        // What was stored in vain is synchronised with what is stored next.
+        // In probe context the stores stay in the list, and the next call synchronises them.
         if !self.all_cpus() {
             return;
         }
         let mut stored = self.stored.lock();
         for &(address, length) in &*stored {
-            // SAFETY: `store` has stored there, and stores nothing meanwhile.
+            // SAFETY: `store` has stored these bytes by one `write`, and waits for the lock that is held here.
             unsafe { Self::write_again(address, length) };
         }
         stored.clear();
@@ -339,11 +341,11 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     }
 }
 
-/// Why tracing did not start.
+/// The reason why tracing did not start.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The framework did not take the memory.
+    /// The framework refused the memory.
     Memory(InitError),
     /// There is no room for D's own provider and its three probes.
     Own(FrameworkError),

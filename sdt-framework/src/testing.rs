@@ -1,5 +1,5 @@
-//! What the tests, the fuzzing models and the benchmark of this project reach into: the machine and aggregations by themselves. It is no
-//! interface, and may change in any release.
+//! The machine and aggregations, for the tests, fuzzers and benchmark of this project. Not part of the interface: it may change in
+//! any release.
 
 pub use crate::base::word::Word;
 pub use crate::machine::{

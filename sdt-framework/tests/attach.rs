@@ -61,7 +61,7 @@ struct Plan {
     calls: Vec<bool>,
     /// Those that fail, from 0.
     fail: BTreeSet<u32>,
-    /// What somebody else does before each.
+    /// Simulates another thread before each call.
     meanwhile: fn(call: u32),
 }
 
@@ -183,7 +183,7 @@ fn listed() -> Vec<String> {
     names
 }
 
-/// The framework has room for two providers, and nobody has taken any.
+/// Asserts that both provider slots of the framework are free.
 fn nothing_is_registered() {
     assert_eq!(listed(), [""; 0]);
     let (attr, privileges, null) = (&ProviderAttr::SDT, Privileges::USER, std::ptr::null_mut());
@@ -336,7 +336,7 @@ fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
             DTRACE.close(consumer).unwrap();
             let hits = DTRACE.counters().hits;
             fire(2);
-            assert_eq!(DTRACE.counters().hits, hits, "what nobody enables does not fire");
+            assert_eq!(DTRACE.counters().hits, hits, "a disabled probe does not fire");
             assert_eq!(detach(&[]), Ok(()));
             nothing_is_registered();
             and_it_works_again();
@@ -426,7 +426,7 @@ fn a_probe_is_created_once_under_load() {
     });
 }
 
-/// Who comes while another thread is at it is told, and nothing waits.
+/// A call during the call of another thread is refused at once.
 #[test]
 fn two_at_once_are_told_apart() {
     let _turn = turn();

@@ -93,7 +93,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
                 }
                 thread::yield_now();
                 assert_eq!(dtrace.disable(y, &spec("flicker")), Ok(1));
-                // Nobody records for y any more: what is there now is all there is.
+                // No CPU records for y any more, so this reads all its records.
                 for cpu in 0..CPUS {
                     take(&mut records, &mut drops, y, cpu);
                 }
@@ -302,7 +302,7 @@ fn consumers_come_and_go_at_once() {
     let dtrace = &*dtrace;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // If it fails, nobody waits for its hits.
+            // If it fails, no thread waits for its hits.
             let _done = Done(&done);
             Threads::bind(0);
             let mut n = 0;
@@ -325,7 +325,7 @@ fn consumers_come_and_go_at_once() {
                                 assert!(record.args[0] > last, "a record of an earlier consumer");
                                 last = record.args[0];
                             }
-                            assert!(!done.load(Ordering::Acquire), "nobody fires any more");
+                            assert!(!done.load(Ordering::Acquire), "no thread fires any more");
                             thread::yield_now();
                         }
                         dtrace.close(id).unwrap();

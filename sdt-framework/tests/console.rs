@@ -1,4 +1,4 @@
-//! A kernel's console: what is typed, and what is printed.
+//! A kernel's console: its commands, and its output.
 
 mod common;
 

@@ -109,7 +109,7 @@ fn arguments_that_a_hit_does_not_bring_along_are_asked_for() {
     let asked = [1, 2, 3, 4, 5, 65, 66, 67, 68, 69];
     let [given, none] = [and_zeros([1, 2, 3, 4, 5, 6]), and_zeros([1, 2, 3, 4, 5])];
     assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked, given, none]);
-    // Nobody records: nobody asks.
+    // Without a recording consumer, `getargval` is not called.
     nested.dtrace.stop(consumer).unwrap();
     nested.dtrace.five(outer.get(), [1, 2, 3, 4, 5]);
     assert_eq!(nested.asked.take(), []);

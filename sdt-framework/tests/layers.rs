@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// From the bottom up: the base, the layers of `docs/architecture.md`, the facade and what is made of it.
+/// From the bottom up: the base, the layers of `docs/architecture.md`, the facade and its users.
 const LAYERS: [&[&str]; 7] = [
     &["base", "kernel"],
     &["machine"],
@@ -165,7 +165,7 @@ fn the_machine_stands_alone() {
     }
 }
 
-/// Files that lead to each other by imports, folders apart: a folder's `mod.rs` lists what is in it.
+/// No two files import each other, directly or through others, except a folder's `mod.rs`, which lists its files.
 #[test]
 fn no_circle_has_more_than_two_files() {
     let imports = imports();

@@ -1,4 +1,4 @@
-//! Who may go while who is there.
+//! The order in which providers, probes and consumers can be removed.
 
 mod common;
 

@@ -71,7 +71,7 @@ fn move_a_node(wait: bool) {
             cpu: Cpu(AtomicUsize::new(0)),
         });
         let World { nodes, a, b, cpu } = &*world;
-        // SAFETY: nobody else is there yet.
+        // SAFETY: the other threads are not started yet.
         unsafe {
             nodes[0].fill(('a', 1));
             a.append(nodes, 0);
@@ -141,7 +141,7 @@ fn an_appended_node_is_met_whole_or_not_at_all() {
     });
 }
 
-// SAFETY: `sync` waits for who is inside; the models have one thread on it at a time.
+// SAFETY: `sync` waits until the CPU is outside probe context; one thread of the model is on it at a time.
 unsafe impl Host for Cpu {
     type Lock = host::SpinLock<Self>;
 

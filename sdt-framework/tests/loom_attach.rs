@@ -245,7 +245,7 @@ use record::Provider;
 /// Nothing fires here.
 struct Machine;
 
-// SAFETY: nobody ever is in probe context.
+// SAFETY: the models fire no probes, so no thread is in probe context.
 unsafe impl Host for Machine {
     type Lock = Lock;
 
@@ -277,7 +277,7 @@ struct Registering {
 
 type Provide = unsafe extern "C" fn(*mut c_void, *const ProbeDesc);
 
-// SAFETY: all is the framework's, but for an op that the models vouch for.
+// SAFETY: every function calls the same one of the framework; the models pass sound ops.
 unsafe impl Framework for Registering {
     unsafe fn register(
         &self,

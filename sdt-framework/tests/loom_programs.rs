@@ -48,7 +48,7 @@ impl<const N: usize> Cpus<N> {
     }
 }
 
-/// A buffer is switched while its CPU records: each value is read once, in order, and nobody reads what is written.
+/// A buffer is switched while its CPU records: each value is read once, in order, and no value is read while it is written.
 #[test]
 fn a_switch_loses_nothing() {
     loom::model(|| {

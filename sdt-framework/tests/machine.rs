@@ -1,4 +1,4 @@
-//! A machine that is made up of counters: what is stored to text and when, CPUs that come late, and how much memory it takes.
+//! A machine of counters: stores to text and their order, CPUs that start late, and the needed memory.
 
 mod common;
 
@@ -101,7 +101,7 @@ fn it_takes_little() {
     assert_eq!((per_probe, per_ecb), (523, 100));
 }
 
-/// Text that many sites are in, and what is done to it.
+/// Text with many sites, and a machine that counts the stores to it.
 struct Patched;
 
 const SITES: usize = 300;
@@ -153,10 +153,10 @@ fn done() -> (usize, usize) {
 fn text_is_stored_twice() {
     let patcher = PATCHED.dtrace().host();
     let site = |at: usize| TEXT.0.get().expose_provenance() + 4 * at;
-    // SAFETY: nobody has a reference to it.
+    // SAFETY: there is no reference to the static's content.
     let text = || unsafe { TEXT.0.get().read_volatile() };
     let store = |at: usize, bytes: &[u8]| {
-        // SAFETY: 4 bytes or less, of which nobody else knows.
+        // SAFETY: at most 4 bytes of the static, which only this test uses.
         unsafe { patcher.store(site(at), bytes) };
     };
 

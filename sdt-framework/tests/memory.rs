@@ -1,4 +1,4 @@
-//! The memory that a host hands over: how much it takes, what is told when it does not suffice, and that it comes back.
+//! The memory that a host provides: its size, the errors if it is too small, and that it is freed.
 
 mod common;
 
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// A static framework, and its memory, take no room in the file they are linked into, but for some words.
+/// A static framework and its memory take only some words of the file into which they are linked.
 #[test]
 fn static_memory_is_in_bss() {
     use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
@@ -232,7 +232,7 @@ fn static_memory_is_in_bss() {
     }
 }
 
-/// A provider finds the framework as it was, whoever had its memory.
+/// A provider finds the framework unchanged after consumers have used and freed its memory.
 #[test]
 fn refused_registrations_take_nothing() {
     let dtrace = small();

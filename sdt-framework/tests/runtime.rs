@@ -1,4 +1,4 @@
-//! A provider with rules of its own: it makes its probes as they are asked for, and is told which are enabled.
+//! A provider with its own rules: it creates probes on request, and is notified which ones are enabled.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn a_provider_with_rules() {
     assert_eq!(add(1).unwrap_err(), AddError::NotOpen);
     assert_eq!(open(c"tick"), Ok(()));
     assert_eq!(open(c"tick"), Err(OpenError::Open));
-    assert_eq!(listed(""), ["tick:::tick-1"], "what is there without a description");
+    assert_eq!(listed(""), ["tick:::tick-1"], "the probes that exist without a description");
     assert_eq!(listed("tick-10"), [""; 0]);
     for _ in 0..2 {
         assert_eq!(listed("tick-3"), ["tick:::tick-3"]);

@@ -102,7 +102,7 @@ fn they_come_and_go_with_the_image() {
 
     assert_eq!(attach::detach(), Ok(()));
     assert_eq!(listed(), [""; 0]);
-    assert_eq!(hit.fire(&[3]), Ok(()), "nobody hears it");
+    assert_eq!(hit.fire(&[3]), Ok(()), "no consumer records it");
     assert!(SCRIPT.is_open());
     assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
     // What is added and removed meanwhile is so afterwards.
@@ -116,7 +116,7 @@ fn they_come_and_go_with_the_image() {
     // To another framework they go with it.
     assert_eq!(attach::detach(), Ok(()));
     SECOND.init(MEMORY_OF_SECOND.take().unwrap(), &CONFIG).unwrap();
-    // SAFETY: as above, and nobody fires.
+    // SAFETY: the image is not unloaded, and no thread fires.
     unsafe { attach::attach(&TO_SECOND) }.unwrap();
     assert_eq!(listed(), [""; 0]);
     let all = ["compiled:second:none:hit", "script:second:main:hit", "script:second:main:new"];

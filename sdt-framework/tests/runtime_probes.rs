@@ -121,7 +121,7 @@ fn what_cannot_be_opened() {
     let full = Err(OpenError::Framework(FrameworkError::Full));
     assert_eq!(open(provider::<1>(), small, c"one-too-many"), full);
 
-    // Closed, but somebody has a probe.
+    // Closed, while a handle of a probe exists.
     let probe = script.add(c"", c"x", &[]).unwrap();
     script.close().unwrap();
     assert_eq!(open(script, small, c"again"), Err(OpenError::Held));
@@ -159,7 +159,7 @@ fn what_cannot_be_added() {
     assert!(script.find(c"", c"fourth").unwrap().is_none());
     third.remove().unwrap();
     let fourth = script.add(c"", c"fourth", &[]).unwrap();
-    // The slot of the third is still somebody's, so all are taken.
+    // A handle of the third probe exists, so all slots are taken.
     assert_eq!(refused(c"", c"fifth", 0), AddError::NoSlot);
     drop(third);
     fourth.remove().unwrap();
@@ -311,7 +311,7 @@ fn threads_come_between_each_other() {
     assert!(HITS.load(Ordering::Relaxed) > ROUNDS);
     assert_eq!(script.close(), Ok(()));
     assert_eq!(script.room(), 2);
-    assert_eq!(dtrace.counters().unknown, 0, "nobody fired what is gone");
+    assert_eq!(dtrace.counters().unknown, 0, "no thread fired a removed probe");
 }
 
 #[test]

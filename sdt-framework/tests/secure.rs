@@ -100,7 +100,7 @@ impl<'a> Side<'a> {
         let answer = self.hear(&hello).unwrap();
         assert_eq!(answer.len(), GREETING);
         let consumer = Consumer::new(state, &answer).unwrap();
-        assert!(!self.secure.is_proven(), "this may be somebody else's hello");
+        assert!(!self.secure.is_proven(), "this may be a replayed hello");
         consumer
     }
 }
@@ -166,7 +166,7 @@ impl Consumer {
 
 const HELLO: Request<'_> = Request::Hello { version: VERSION };
 
-/// Whether nobody has the framework open.
+/// Returns whether no consumer is open.
 fn is_closed(dtrace: &Small) -> bool {
     let provider = TestProvider::default();
     // SAFETY: it goes before the provider does.
@@ -225,7 +225,7 @@ fn who_has_another_key_learns_nothing() {
     let wrong = hello(&Key::new([8; 32])).1;
     let mut other_version = hello(&KEY).1;
     other_version[PREAMBLE.len() - 1] += 1;
-    // A consumer that knows nothing of keys, and somebody with another protocol.
+    // A consumer without encryption, and a peer with another protocol.
     let plain = {
         let (mut buffer, mut line) = ([0; 64], [0; 80]);
         let frame = Writer::new(&mut buffer, Header { channel: 1, seq: 1 }, &HELLO).unwrap();
@@ -360,9 +360,9 @@ fn a_line_can_be_cut_anywhere() {
             let rest = [
                 consumer.ask(1, &HELLO),
                 consumer.ask(2, &Request::Open),
-                consumer.ask(3, &Request::Enable { spec: ":::" }),
+                consumer.ask(3, &Request::Program { size: 9, at: 0, bytes: b"DOF" }),
                 consumer.ask(4, &Request::Go),
-                consumer.ask(5, &Request::Read { wait: true }),
+                consumer.ask(5, &Request::Run),
             ];
             let rest = rest.concat();
             let cut = cut - hello.len();
@@ -381,7 +381,7 @@ fn a_line_can_be_cut_anywhere() {
 fn who_is_silent_is_dropped() {
     let (dtrace, clock) = (small(), Cell::new(5));
     let right = hello(&KEY).1;
-    // Mute, slow, or with a hello of somebody else's: the time is the same.
+    // A silent peer, a slow one, and one with a replayed hello have the same timeout.
     for said in [0, 1, 20, GREETING] {
         let line = RefCell::default();
         let mut side = Side::new(&dtrace, &line, &clock);

@@ -1,4 +1,4 @@
-//! The server: what is asked over a line is done, and whatever else arrives is counted and survived.
+//! The server: it executes requests, and counts and survives any other input.
 #![cfg(feature = "server")]
 
 mod common;
@@ -8,12 +8,18 @@ mod rights;
 use std::collections::VecDeque;
 
 use common::{Small, TestProvider, Threads, create, small};
+use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;
+use dtrace_abi::record::RecordHeader;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::EveryProbe;
+use dtrace_compiler::{Compiler, Source, dof};
 use dtrace_protocol::{
-    Datum, Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, RunOption, Site,
-    SiteState, SnapshotOf, Status, VERSION, Why, Writer,
+    Datum, Decoder, Header, Items, OTHERS, Probe, Reply, Request, RunOption, Site, SiteState,
+    SnapshotOf, Status, VERSION, Why, Writer,
 };
 use proptest::prelude::*;
+use recording_host::cpus::CPUS;
 use sdt_core::ops::{ProbeId, ProviderId};
 use sdt_framework::Rights;
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Sites, Stream, Tracer};
@@ -58,8 +64,8 @@ impl Line {
         let mut all = Vec::new();
         for byte in self.sent.drain(..) {
             let Some(frame) = decoder.push(byte) else { continue };
-            let frame = frame.expect("what is sent is whole");
-            let (reply, items) = frame.message().expect("what is sent is a reply");
+            let frame = frame.expect("each sent frame is complete");
+            let (reply, items) = frame.message().expect("each sent frame is a reply");
             all.push(show(frame.header, reply, items));
         }
         all
@@ -83,7 +89,32 @@ fn ask(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> String
     answers.remove(0)
 }
 
-/// What a hello is answered with.
+/// Compiles a program to DOF.
+fn compile(text: &str) -> Vec<u8> {
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe).unwrap();
+    dof::program(&program, compiler.options()).unwrap()
+}
+
+/// Sends a program in pieces on channel 1, and returns the last answer.
+fn send(server: &mut Served<'_>, line: &mut Line, dof: &[u8]) -> String {
+    let (mut at, size) = (0, dof.len() as u32);
+    for bytes in dof.chunks(100) {
+        let answer = ask(server, line, Request::Program { size, at, bytes });
+        at += bytes.len() as u32;
+        if at == size || answer != "Done" {
+            return answer;
+        }
+    }
+    panic!("the program is empty");
+}
+
+/// Enables a clause that records the first argument of the probes that a description matches, and returns the answer.
+fn enable(server: &mut Served<'_>, line: &mut Line, spec: &str) -> String {
+    send(server, line, &compile(&format!("{spec} {{ trace(arg0); }}")))
+}
+
+/// The answer to a hello.
 fn hello() -> String {
     format!("Hello {{ version: {VERSION}, side: Framework }}")
 }
@@ -211,76 +242,55 @@ fn sites_come_in_pieces() {
     assert_eq!(all, expected);
 }
 
-/// What has been recorded, by all that can be read at once.
+/// The size of a record of one argument in bytes.
+const RECORD: usize = RecordHeader::SIZE.next_multiple_of(8) + 8;
+
+/// Reads the first arguments that all CPUs have recorded, and the number of drops.
 fn read_all(server: &mut Served<'_>, line: &mut Line) -> (Vec<u64>, u64) {
     let (mut args, mut all_drops) = (Vec::new(), 0);
-    loop {
-        line.ask(1, 9, &Request::Read { wait: false });
-        run(server, line);
-        let got = line.answers(|_, reply, items| {
-            let Reply::Records { drops, .. } = reply else { panic!("{reply:?}") };
-            all_drops += drops;
-            let records = items.iter::<Record>().map(|record| record.unwrap().args[0]);
-            (records.collect::<Vec<_>>(), drops)
-        });
-        if got[0].0.is_empty() && got[0].1 == 0 {
-            return (args, all_drops);
+    for cpu in 0..CPUS as u32 {
+        let mut all = Vec::new();
+        loop {
+            let at = all.len() as u32;
+            line.ask(1, 9, &Request::Snapshot { cpu, buffer: SnapshotOf::Records, at });
+            run(server, line);
+            let parts = line.answers(|_, reply, _| match reply {
+                Reply::Snapshot { size, drops, bytes, .. } => (size, drops, bytes.to_vec()),
+                other => panic!("{other:?}"),
+            });
+            let [(size, drops, bytes)] = &parts[..] else { panic!("{parts:?}") };
+            all_drops += if at == 0 { *drops } else { 0 };
+            all.extend(bytes);
+            if all.len() == *size as usize {
+                break;
+            }
         }
-        args.extend(&got[0].0);
+        let (records, rest) = all.as_chunks::<RECORD>();
+        assert!(rest.is_empty());
+        args.extend(records.iter().map(|of| u64::from_le_bytes(*of.last_chunk().unwrap())));
     }
+    (args, all_drops)
 }
 
 #[test]
-fn what_fires_is_read() {
+fn records_of_hits_are_read() {
     Threads::bind(2);
     let (provider, dtrace) = (TestProvider::default(), small());
     let (p, ids) = with_probes(&dtrace, &provider, 2);
     let (mut server, mut line) = greeted(&dtrace);
-    for (request, answer) in [
-        (Request::Open, "Done"),
-        (Request::Enable { spec: "p:::" }, "Matched { probes: 2 }"),
-        (Request::Disable { spec: "p:::1-*" }, "Matched { probes: 1 }"),
-        (Request::Go, "On { cpu: 2 }"),
-    ] {
-        assert_eq!(ask(&mut server, &mut line, request), answer);
-    }
-    // The buffer has room for 8.
-    (0..11).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
+    assert_eq!(ask(&mut server, &mut line, Request::Open), "Done");
+    assert_eq!(enable(&mut server, &mut line, "p:::0-*"), "Matched { probes: 1 }");
+    assert_eq!(ask(&mut server, &mut line, Request::Go), "On { cpu: 2 }");
+    const ROOM: u64 = (common::SMALL.buffer / RECORD) as u64;
+    (0..ROOM + 3).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
     dtrace.probe(ids[1], &[0; 6]);
     assert_eq!(ask(&mut server, &mut line, Request::Stop), "On { cpu: 2 }");
     dtrace.probe(ids[0], &[99, 0, 0, 0, 0, 0]);
-    assert_eq!(read_all(&mut server, &mut line), ((0..8).collect(), 3));
+    assert_eq!(read_all(&mut server, &mut line), ((0..ROOM).collect(), 3));
     assert!(dtrace.unregister(p).is_err(), "it is open");
     assert_eq!(ask(&mut server, &mut line, Request::Close), "Done");
     assert_eq!(refused(&mut server, &mut line, Request::Go), Why::NotGreeted);
     dtrace.unregister(p).unwrap();
-}
-
-#[test]
-fn who_waits_is_answered_when_something_fires() {
-    Threads::bind(0);
-    let (provider, dtrace) = (TestProvider::default(), small());
-    let (_, ids) = with_probes(&dtrace, &provider, 1);
-    let (mut server, mut line) = greeted(&dtrace);
-    for request in [Request::Open, Request::Enable { spec: ":::" }, Request::Go] {
-        ask(&mut server, &mut line, request);
-    }
-    line.ask(1, 50, &Request::Read { wait: true });
-    run(&mut server, &mut line);
-    assert!(line.sent.is_empty());
-    dtrace.probe(ids[0], &[1; 6]);
-    run(&mut server, &mut line);
-    let answers = line.answers(|header, _, items| (header.seq, items.iter::<Record>().count()));
-    assert_eq!(answers, [(50, 1)]);
-    // Another request takes its place.
-    line.ask(1, 51, &Request::Read { wait: true });
-    line.ask(1, 52, &Request::Stop);
-    run(&mut server, &mut line);
-    dtrace.go(sdt_framework::ConsumerId::new(1).unwrap()).unwrap();
-    dtrace.probe(ids[0], &[2; 6]);
-    run(&mut server, &mut line);
-    assert_eq!(line.answers(|header, _, _| header.seq), [52]);
-    assert_eq!(read_all(&mut server, &mut line), (vec![2], 0));
 }
 
 #[test]
@@ -293,12 +303,14 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(other, hello());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
     ask(&mut server, &mut line, HELLO);
-    assert_eq!(refused(&mut server, &mut line, Request::Read { wait: true }), Why::NotOpen);
+    assert_eq!(refused(&mut server, &mut line, Request::Run), Why::NotOpen);
     ask(&mut server, &mut line, Request::Open);
     assert_eq!(refused(&mut server, &mut line, Request::Open), Why::Open);
     let long = "x".repeat(300);
-    let spec = Request::Enable { spec: &long };
-    assert_eq!(refused(&mut server, &mut line, spec), Why::Spec);
+    let list = Request::List { spec: &long, after: 0 };
+    assert_eq!(refused(&mut server, &mut line, list), Why::Spec);
+    let program = Request::Program { size: 4, at: 0, bytes: b"none" };
+    assert_eq!(refused(&mut server, &mut line, program), Why::Program);
     assert_eq!(refused(&mut server, &mut line, Request::Describe { probe: 0 }), Why::NoProbe);
     // A frame that is whole and no request: a reply.
     let (mut buffer, mut bytes) = ([0; 64], [0; 64]);
@@ -357,7 +369,7 @@ fn a_lost_line_closes_all_consumers() {
     let (p, _) = with_probes(&dtrace, &provider, 1);
     let (mut server, mut line) = greeted(&dtrace);
     ask(&mut server, &mut line, Request::Open);
-    ask(&mut server, &mut line, Request::Enable { spec: ":::" });
+    assert_eq!(enable(&mut server, &mut line, ":::"), "Matched { probes: 1 }");
     line.lost = true;
     assert_eq!(server.step(&mut line), Err(Lost));
     dtrace.unregister(p).unwrap();
@@ -405,13 +417,15 @@ proptest! {
     #[test]
     fn whatever_arrives_is_survived(
         noise in prop::collection::vec(any::<u8>(), 0..200),
-        asked in prop::collection::vec((0u8..6, 0u8..14, any::<u32>(), ".{0,20}"), 0..40),
+        asked in prop::collection::vec((0u8..6, 0u8..15, any::<u32>(), ".{0,20}"), 0..40),
         room in prop::option::of(1usize..9),
     ) {
         Threads::bind(1);
         let (provider, dtrace) = (TestProvider::default(), small());
         let (p, ids) = with_probes(&dtrace, &provider, 3);
         let (mut server, mut line) = (Served::new(&*dtrace, &Ten, Rights::ALL), Line { room, ..Line::default() });
+        let dof = compile("p::: { trace(arg0); }");
+        let size = dof.len() as u32;
         for (channel, which, number, text) in &asked {
             let (probe, spec) = (number % 5, if number % 2 == 0 { ":::" } else { &**text });
             line.ask(*channel, *number, &match which {
@@ -421,11 +435,12 @@ proptest! {
                 5 => Request::List { spec, after: probe },
                 6 => Request::Argument { probe, index: 0 },
                 7 => Request::Sites { probe, skip: *number },
-                8 => Request::Enable { spec },
-                9 => Request::Disable { spec },
+                8 => Request::Program { size, at: 0, bytes: &dof[..dof.len() / 2] },
+                9 => Request::Program { size, at: size / 2, bytes: &dof[dof.len() / 2..] },
                 10 => Request::Go,
-                11 => Request::Read { wait: true },
-                12 => Request::Read { wait: false },
+                11 => Request::Snapshot { cpu: number % 5, buffer: SnapshotOf::Records, at: number / 5 % 40 },
+                12 => Request::Run,
+                13 => Request::Eprobe { epid: probe },
                 _ => Request::Stop,
             });
             if which % 3 == 0 {
@@ -452,9 +467,6 @@ proptest! {
 /// A program goes over the line in pieces, and what it leaves comes back in pieces.
 #[test]
 fn programs_run() {
-    use dtrace_compiler::options::Options;
-    use dtrace_compiler::surroundings::EveryProbe;
-
     Threads::bind(1);
     let (provider, dtrace) = (TestProvider::default(), Box::new(Small::new(Threads::new())));
     dtrace.init(common::memory(1 << 20), &common::SMALL).unwrap();
@@ -491,19 +503,8 @@ fn programs_run() {
                 p::: /arg0 > 1/ { @[arg0] = count(); self->n++; trace(self->n); }
                 p::: /arg0 == 3/ { exit(4); }
                 END { trace(9); }";
-    let mut compiler =
-        dtrace_compiler::Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
-    let source = dtrace_compiler::Source::file(text.as_bytes());
-    let program = compiler.compile(source, &EveryProbe).unwrap();
-    let dof = dtrace_compiler::dof::program(&program, compiler.options()).unwrap();
-    let size = dof.len() as u32;
-    let mut answer = String::new();
-    for (n, bytes) in dof.chunks(100).enumerate() {
-        let request = Request::Program { size, at: n as u32 * 100, bytes };
-        answer = ask(&mut server, &mut line, request);
-        assert!(answer == "Done" || answer == "Matched { probes: 4 }", "{answer}");
-    }
-    assert_eq!(answer, "Matched { probes: 4 }");
+    let dof = compile(text);
+    assert_eq!(send(&mut server, &mut line, &dof), "Matched { probes: 4 }");
     assert_eq!(ask(&mut server, &mut line, Request::Go), "On { cpu: 1 }");
     (0..5).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
     let how = ask(&mut server, &mut line, Request::Run);
@@ -549,7 +550,7 @@ fn programs_run() {
     let records = snapshot(SnapshotOf::Records);
     let mut epids = Vec::new();
     let mut rest = &records[..];
-    // 12 and what is recorded, and a multiple of 8 each: a string and a number, numbers of 8 and of 4 bytes.
+    // A header of 12 bytes and the data, rounded up to 8: a string and a number, numbers of 8 and of 4 bytes.
     for (size, data) in [(280, 16), (24, 16), (24, 16), (16, 12), (16, 12)] {
         epids.push((rest[0], rest[data]));
         rest = &rest[size..];

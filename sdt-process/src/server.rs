@@ -14,7 +14,7 @@ use crate::descriptor::Descriptor;
 use crate::slots::Slots;
 use crate::socket::Socket;
 
-/// The longest time in milliseconds between a record and the answer to a consumer that waits for it.
+/// The time in milliseconds between two turns while tracing ends, or while a program is enabled that no consumer has claimed.
 const TICK: libc::c_int = 10;
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -163,13 +163,11 @@ impl Server {
         let polled_listener =
             (!self.is_pausing && deadline.is_none()).then(|| polled(listener, libc::POLLIN));
         let polled_wake = deadline.is_none().then(|| polled(wake, libc::POLLIN));
-        let limit = match (is_busy, self.connections.is_empty(), self.is_pausing) {
-            (true, ..) => 0,
-            _ if deadline.is_some() => TICK,
-            (_, false, _) => TICK,
-            _ if self.is_anonymous => TICK,
-            (_, _, true) => PAUSE,
-            _ => -1,
+        let limit = match self.is_pausing {
+            _ if is_busy => 0,
+            _ if deadline.is_some() || self.is_anonymous => TICK,
+            true => PAUSE,
+            false => -1,
         };
         let polled = polled_wake.into_iter().chain(polled_listener).chain(connections).collect();
         Some(Wait { polled, wake, listener, limit, dtrace })

@@ -1,5 +1,5 @@
-//! `tests/checklists/checklist.sh`, by itself in a folder, with stand-ins for the commands of FreeBSD and of illumos: it goes
-//! through all its steps, and sees what is wrong.
+//! Runs `tests/checklists/checklist.sh` alone in a folder, with stand-ins for the commands of FreeBSD and of illumos: it executes
+//! all its steps, and reports every fault.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

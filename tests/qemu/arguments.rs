@@ -8,7 +8,7 @@ use cargo_sdt::internal::platform::{FreeBsd, Os, Route};
 use dtrace::Trace;
 use dtrace::compiler::{Source, options::Options};
 use dtrace::render::{Datum, Firing, RenderError, Sink, View};
-use dtrace_protocol::Record;
+use harness::records::Record;
 use harness::session::Session;
 use harness::workspace;
 use sdt_core::ops::{Class, Stability};
@@ -262,6 +262,6 @@ fn what_is_lost_is_counted(arch: Arch) {
     session.exec_at_once(&execs(COUNT)).unwrap();
     session.stop(consumer).unwrap();
     let tally = tally(&mut session, consumer);
-    assert!(tally.drops > 0, "nobody has read meanwhile");
+    assert!(tally.drops > 0, "the consumer reads nothing meanwhile");
     assert_eq!(tally.hits() + tally.drops, u64::from(COUNT) * 3);
 }

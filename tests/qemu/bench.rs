@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::Module;
 use cargo_sdt::internal::platform::Route;
-use dtrace_protocol::Record;
 use harness::machine::Options;
+use harness::records::Record;
 use harness::session::Session;
 use harness::workload;
 use harness::workspace::default_workload;
@@ -36,6 +36,31 @@ macro_rules! on_every_architecture {
     };
 }
 pub(crate) use on_every_architecture;
+
+/// Makes a test for each architecture, as [`on_every_architecture`] does, of functions whose subject is the same on all of them: the
+/// command, the machine, consumers. They run on one, and on the others with `cargo xtask test --all`.
+macro_rules! on_one_architecture {
+    ($($test:ident),* $(,)?) => {
+        mod x86_64 {
+            $(#[test] fn $test() { super::$test(cargo_sdt::internal::arch::Arch::X86_64); })*
+        }
+        mod aarch64 {
+            $(
+                #[test]
+                #[ignore = "with cargo xtask test --all"]
+                fn $test() { super::$test(cargo_sdt::internal::arch::Arch::Aarch64); }
+            )*
+        }
+        mod riscv64 {
+            $(
+                #[test]
+                #[ignore = "with cargo xtask test --all"]
+                fn $test() { super::$test(cargo_sdt::internal::arch::Arch::Riscv64); }
+            )*
+        }
+    };
+}
+pub(crate) use on_one_architecture;
 
 /// Makes tests of functions that take an architecture and a route, one for each pair.
 macro_rules! on_every_route {

@@ -1,5 +1,4 @@
-//! The example module in Rust and the same in C (`tests/conformance/c`): nobody who traces can tell which of them
-//! is loaded.
+//! The example module in Rust and the same in C (`tests/conformance/c`): a consumer sees no difference between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,11 +89,12 @@ fn the_same_life(arch: Arch) {
             session.go(consumer).unwrap();
             session.exec(&log()[..100]).unwrap();
             let busy = session.kldunload(&loaded).unwrap_err().to_string();
-            session.disable(consumer, exec_success()).unwrap();
-            session.exec(&log()[..100]).unwrap();
             session.stop(consumer).unwrap();
             let tally = tally(&mut session, consumer);
             session.close(consumer).unwrap();
+            let hits = session.counters().unwrap().hits;
+            session.exec(&log()[..100]).unwrap();
+            assert_eq!(session.counters().unwrap().hits, hits, "{loaded}: the probe is disabled");
             let listed = session.list(name("proc:::")).unwrap();
             let description = session.describe(listed[0].id).unwrap();
             session.kldunload(&loaded).unwrap();

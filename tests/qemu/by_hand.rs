@@ -3,7 +3,7 @@
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::Module;
 use cargo_sdt::internal::platform::{Os, Route};
-use dtrace_protocol::Record;
+use harness::records::Record;
 use harness::session::{Session, SessionError};
 use harness::workspace;
 

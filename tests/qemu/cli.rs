@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::output::CLOSED_STATUS;
 
-use crate::bench::{boot_with_module, log, module_file, on_every_architecture, probe_id};
+use crate::bench::{boot_with_module, log, module_file, on_one_architecture, probe_id};
 use crate::broken;
 
 fn dtrace(arch: Arch, args: &[&str]) -> Command {
@@ -49,7 +49,7 @@ pub(crate) fn short_log(count: usize) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-on_every_architecture!(
+on_one_architecture!(
     listing_reads_as_dtraces,
     hits_read_as_dtraces,
     the_recorded_log_is_played_whole,

@@ -3,10 +3,10 @@
 use cargo_sdt::internal::arch::Arch;
 
 use crate::bench::{
-    EXAMPLE, boot_with_module, exec_success, log, name, on_every_architecture, tally,
+    EXAMPLE, boot_with_module, exec_success, log, name, on_one_architecture, tally,
 };
 
-on_every_architecture!(
+on_one_architecture!(
     two_consumers_see_every_hit_each,
     a_consumer_that_has_not_started_gets_nothing,
     closing_a_consumer_restores_the_text,

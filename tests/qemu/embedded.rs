@@ -13,7 +13,7 @@ const READING: &str = "none:reading ";
 
 /// Its board, and how the console has begun: the list of its probes. Then come readings.
 fn boot(target: Target) -> (Board, Vec<String>) {
-    // Built before there is somebody who waits for it.
+    // Build it first, so that the board does not wait for the build.
     dtrace_program();
     let mut board = Board::boot(target).unwrap();
     let mut listed = Vec::new();

@@ -8,7 +8,7 @@ use cargo_sdt::internal::arch::Arch;
 use harness::machine::Options;
 use harness::session::{Session, SessionError};
 
-use crate::bench::{boot_with_module, exec_success, log, on_every_architecture};
+use crate::bench::{boot_with_module, exec_success, log, on_one_architecture};
 
 fn kill(pid: u32) {
     let pid = i32::try_from(pid).expect("process ids are positive i32s");
@@ -16,7 +16,7 @@ fn kill(pid: u32) {
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
-on_every_architecture!(a_machine_that_dies_is_reported, a_missing_kernel_is_reported,);
+on_one_architecture!(a_machine_that_dies_is_reported, a_missing_kernel_is_reported,);
 
 fn a_machine_that_dies_is_reported(arch: Arch) {
     let mut session = boot_with_module(arch, 2);

@@ -20,7 +20,7 @@ use sdt_protocol::Exec;
 use crate::bench::boot;
 use crate::illumos::boot_illumos;
 
-/// What is executed, in this order.
+/// The paths of the executed images, in this order.
 const PATHS: [&str; 4] = ["/bin/one", "/bin/two", "/usr/bin/three", "/bin/one"];
 
 fn folder() -> std::path::PathBuf {

@@ -152,7 +152,7 @@ fn sorted(transcript: &str) -> String {
             sorted.extend(listing.drain(..));
             is_listing = ["> list", "> types", "> attrs"].iter().any(|step| line.starts_with(step));
         }
-        // What is said of a probe is indented below it.
+        // The details of a probe are indented below it.
         match listing.last_mut() {
             Some(last) if line.starts_with("    ") => writeln!(last, "{line}").unwrap(),
             _ if is_listing && line.starts_with("  ") => listing.push(format!("{line}\n")),

@@ -1,5 +1,5 @@
-//! The stand-in kernel as illumos's: modules in C, linked as modules in Rust are, come, are traced, and go. What is
-//! listed and what the console says is what illumos's own code lists and says of these very modules.
+//! The stand-in kernel as illumos: loads, traces and unloads modules in C that are linked like modules in Rust. The lists of
+//! probes and the console output are those of illumos's own code for the same modules.
 #![cfg(target_arch = "x86_64")]
 
 use std::path::Path;
@@ -60,7 +60,8 @@ fn link(archive: &Path, folder: &Path) -> Vec<u8> {
 
 pub(crate) fn good(module: &str) -> Vec<u8> {
     let image = linked(module, &[]);
-    check::illumos::module(&image).unwrap_or_else(|findings| panic!("{module}: {findings:#?}"));
+    check::illumos_module(&image, check::Against::default())
+        .unwrap_or_else(|findings| panic!("{module}: {findings:#?}"));
     image
 }
 
@@ -221,7 +222,7 @@ fn a_provider_of_its_own() {
 #[test]
 fn a_tail_call_is_refused_by_everybody_here() {
     let image = linked("tail", &["-foptimize-sibling-calls"]);
-    let findings = check::illumos::module(&image).unwrap_err();
+    let findings = check::illumos_module(&image, check::Against::default()).unwrap_err();
     let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("__dtrace_probe_at__end: the instruction is `e9`, not a call (e8)"));

@@ -58,7 +58,7 @@ fn all_sites_fire(session: &mut Session, build: Build) {
         let expected = std::array::from_fn(|i| if i < count { first + i as u64 } else { 0 });
         assert_eq!(hit.args, expected, "{build}: {}", names[&hit.probe]);
     }
-    // By name: copies of a function that nobody calls have sites, too.
+    // Compare names, because copies of a function that no code calls have sites, too.
     let fired: BTreeSet<_> = hits.iter().map(|hit| names[&hit.probe]).collect();
     let silent: Vec<_> = names.values().filter(|name| !fired.contains(*name)).collect();
     assert_eq!(silent, [&"sdt_stress-diverging"], "{build}");

@@ -98,12 +98,12 @@ fn disabled_probes_are_not_hit(arch: Arch, route: Route) {
     session.enable(consumer, exec_success()).unwrap();
     session.go(consumer).unwrap();
     session.exec(&log()[..50]).unwrap();
-    assert_eq!(session.disable(consumer, exec_success()).unwrap(), 1);
+    session.stop(consumer).unwrap();
+    assert_eq!(tally(&mut session, consumer).hits(), 50);
+    session.close(consumer).unwrap();
     let before = session.counters().unwrap();
     session.exec(&log()[..50]).unwrap();
     let after = session.counters().unwrap();
-    session.stop(consumer).unwrap();
-    assert_eq!(tally(&mut session, consumer).hits(), 50);
     assert_eq!((after.breakpoints, after.hits), (before.breakpoints, before.hits));
 }
 
@@ -112,9 +112,9 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
     let original = session.read_text(EXAMPLE).unwrap();
     let nop = arch.encoding().nop;
     let nop = nop.as_bytes();
-    let consumer = session.open().unwrap();
     let mut disabled = original.clone();
     for _ in 0..3 {
+        let consumer = session.open().unwrap();
         session.enable(consumer, exec_success()).unwrap();
         let enabled = session.read_text(EXAMPLE).unwrap();
         assert_eq!(enabled.len(), original.len());
@@ -132,10 +132,10 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
         expected[at..at + patched.len()].copy_from_slice(&patched);
         assert!(
             enabled == expected,
-            "only what is at {at:#x} is new: {:02x?}",
+            "only the bytes at {at:#x} have changed: {:02x?}",
             &enabled[at..][..5]
         );
-        session.disable(consumer, exec_success()).unwrap();
+        session.close(consumer).unwrap();
         if (arch, route) == (Arch::X86_64, Route::Native) {
             // What FreeBSD puts there for one nop.
             disabled[at..at + nop.len()].fill(0x90);
@@ -144,7 +144,7 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
     }
 }
 
-/// What is at a site while it is enabled: a module's own breakpoint, or the kernel's jump.
+/// Returns the bytes of an enabled site: a module's own breakpoint, or the kernel's jump.
 fn patched(arch: Arch, route: Route, distance: u64) -> Vec<u8> {
     let encoding = arch.encoding();
     let code = match route {
@@ -173,7 +173,7 @@ fn unload_is_refused_while_enabled(arch: Arch, route: Route) {
     session.kldunload(EXAMPLE).unwrap();
     assert_eq!(session.list(exec_success()).unwrap(), []);
     assert!(session.kldstat().unwrap().iter().all(|loaded| loaded.file != EXAMPLE));
-    // Nobody is left in the event handlers' list.
+    // The list of event handlers is empty, so that no handler of the module runs.
     session.exec(&log()[..50]).unwrap();
 }
 

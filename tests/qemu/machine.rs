@@ -12,10 +12,10 @@ use cargo_sdt::internal::arch::Arch;
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
 use harness::workspace;
 
-use crate::bench::{EXAMPLE, module_file, on_every_architecture};
+use crate::bench::{EXAMPLE, module_file, on_one_architecture};
 use crate::cli::short_log;
 
-on_every_architecture!(
+on_one_architecture!(
     several_trace_it_while_modules_come_and_go,
     a_machine_that_dies_is_told_to_everybody,
 );
@@ -160,7 +160,7 @@ impl Tracing {
     /// Ends it as Ctrl-C does.
     fn interrupt(self) {
         signal(self.child.id(), libc::SIGINT);
-        // What is there is printed, and an empty line, as dtrace does.
+        // dtrace prints the aggregations, and an empty line.
         assert_eq!(self.end(), (Some(0), "\n\n".into(), String::new()));
     }
 }
@@ -176,7 +176,7 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     assert!(machine.asked(&exec).starts_with("40 executions"));
     first.hits(40);
     second.hits(40);
-    // What is traced stays; others come and go.
+    // A module with enabled probes cannot be unloaded. Other modules can.
     let busy = machine.ask(&["unload", EXAMPLE]);
     let error = String::from_utf8(busy.stderr).unwrap();
     assert_eq!(busy.status.code(), Some(1), "{error}");
@@ -184,7 +184,7 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     first.interrupt();
     machine.asked(&exec);
     second.hits(40);
-    // Who is killed says nothing, and leaves nothing behind.
+    // A killed consumer prints nothing, and its enablings are removed.
     signal(second.child.id(), libc::SIGKILL);
     second.end();
     let deadline = Instant::now() + PATIENCE;
@@ -249,10 +249,10 @@ fn one_socket_is_one_machines_and_goes_with_it() {
     assert_eq!(status, Some(0), "{errors}");
     assert!(!socket.exists());
     assert!(!Path::new(&format!("/proc/{qemu}")).exists());
-    // What asks it is told what to do.
+    // A command for the missing machine says how to start one.
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    let nobody = command.args(["machine", "stat", "--socket"]).arg(&socket).output().unwrap();
-    let error = String::from_utf8(nobody.stderr).unwrap();
+    let missing = command.args(["machine", "stat", "--socket"]).arg(&socket).output().unwrap();
+    let error = String::from_utf8(missing.stderr).unwrap();
     assert!(error.ends_with("; start one with cargo xtask machine\n"), "{error}");
 }
 

@@ -170,7 +170,7 @@ fn the_kernel_patches_the_sites(arch: Arch) {
         let text = session.read_text(EXAMPLE).unwrap();
         assert!(text == expected);
         disabled = Some(text);
-        // Nobody is told any more.
+        // A disabled site counts no hits.
         let before = session.counters().unwrap();
         session.exec(&log()[..50]).unwrap();
         assert_eq!(session.counters().unwrap().hits, before.hits);
@@ -218,8 +218,9 @@ fn unloading_is_refused_as_dtrace_and_sdt_do(arch: Arch) {
         // All goes on.
         trace(&mut session, 2, consumer);
 
-        // Not enabled, but open: the provider stays, and its probes are gone all the same.
-        session.disable(consumer, exec_success()).unwrap();
+        // Nothing is enabled, but a consumer is open: the provider stays, and its probes are destroyed nevertheless.
+        session.close(consumer).unwrap();
+        let consumer = session.open().unwrap();
         assert_eq!(refused(session.kldunload(EXAMPLE)), busy);
         assert_eq!(session.list(exec_success()).unwrap(), []);
         session.exec(&log()[..50]).unwrap();
@@ -253,7 +254,7 @@ fn the_release_has_to_be_the_modules(arch: Arch) {
         assert_eq!(session.wire.console().last().as_deref(), Some(&*said));
     }
     assert!(session.kldstat().unwrap().is_empty());
-    // Releases that nobody knows, and another one while files are loaded.
+    // Unknown releases, and another release while files are loaded.
     assert_eq!(refused(session.freebsd(900_000)).0, 22);
     session.kldload_file(&rust(arch, "15")).unwrap();
     assert_eq!(refused(session.freebsd(1_404_000)).0, BUSY);

@@ -95,7 +95,7 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
             .collect();
         assert_eq!(records.len(), EXECS as usize, "{}", probe.name);
         for record in records {
-            // Which exec it is of nobody says; one of them fits.
+            // The record does not name its exec; the arguments of one of them have to match.
             let is_of = |n: u64| {
                 let mut arguments = probe.arguments.iter().take(take).zip(record.args);
                 arguments.all(|(argument, word)| argument.is(word, n))

@@ -26,7 +26,7 @@ on_every_architecture!(a_dump_has_the_last_moments);
 /// Long enough for a machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What QEMU is told, and says: QMP.
+/// The connection to QEMU's monitor (QMP).
 struct Monitor(BufReader<UnixStream>);
 
 impl Monitor {

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 /// Machines at a time: each takes one CPU.
 const AT_ONCE: usize = 2;
 
-/// What is said on the first line of a program: options, and what is done meanwhile.
+/// The first line of a program: its options, and the actions of the test while it runs.
 struct Header<'a> {
     options: Vec<&'a str>,
     /// `fire PATH...`: of the example; `exec PATH...`; `sleep SECONDS`.

@@ -36,7 +36,10 @@ fn goes_on(session: &mut Session, arch: Arch) {
 }
 
 fn assert_refused(arch: Arch, image: Vec<u8>, cause: &str) {
-    assert!(check::module(&image).is_err(), "the check after linking finds it, too");
+    assert!(
+        check::freebsd_module(&image, check::Against::default()).is_err(),
+        "the check after linking finds it, too"
+    );
     assert_refused_by_the_kernel(arch, image, cause);
 }
 
@@ -64,7 +67,9 @@ fn a_bad_relocation(arch: Arch) {
 fn an_unknown_symbol(arch: Arch) {
     let image = broken::unknown_symbol(arch);
     // Whether there is one, the kernel alone can say.
-    let warnings = check::module(&image).expect("there may be such a symbol").warnings;
+    let warnings = check::freebsd_module(&image, check::Against::default())
+        .expect("there may be such a symbol")
+        .warnings;
     assert!(warnings.iter().any(|of| of.to_string().contains(broken::UNKNOWN)), "{warnings:#?}");
     let cause = format!("symbol {} undefined", broken::UNKNOWN);
     assert_refused_by_the_kernel(arch, image, &cause);

@@ -40,7 +40,7 @@ fn files(arch: Arch, os: Os) -> Vec<PathBuf> {
     files
 }
 
-/// A kernel with the module, and somebody who is told what came of each step.
+/// A kernel with the module, and a consumer that receives the result of each step.
 struct Script {
     session: Session,
     steps: u32,
@@ -99,7 +99,7 @@ fn lives(mut script: Script, module: &str, file: &str) {
     for _ in 0..20 {
         assert_eq!(script.step("/bin/ls"), 0);
     }
-    // What is traced stays, and goes on.
+    // The provider cannot be removed while its probe is enabled, and the probe continues to fire.
     assert_eq!(script.step("/script/remove"), ENABLED);
     assert_eq!(script.step("/script/close"), BUSY);
     refused(script.session.kldunload(file));
@@ -115,7 +115,7 @@ fn lives(mut script: Script, module: &str, file: &str) {
     }
     script.session.close(consumer).unwrap();
 
-    // What is not traced goes, though somebody has DTrace open.
+    // A provider without enabled probes can be removed, although a consumer has DTrace open.
     assert_eq!(script.step("/script/remove"), 0);
     assert_eq!(script.step("/script/remove"), REMOVED);
     assert_eq!(script.step("/bin/ls"), FIRED_AFTER_REMOVAL);

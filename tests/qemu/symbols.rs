@@ -21,7 +21,7 @@ fn functions(file: &[u8]) -> Vec<String> {
 fn can_be_typed(file: &[u8]) {
     let functions = functions(file);
     for name in &functions {
-        // What libdtrace's lexer takes in a description, but for wildcards, macros and `:` (`RGX_PSPEC`).
+        // The characters that libdtrace's lexer accepts in a description, except wildcards, macros and `:` (`RGX_PSPEC`).
         let says = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         assert!(name.chars().all(says), "{name}");
         assert!(name.len() < 128 && !name.starts_with("_R"), "{name}");

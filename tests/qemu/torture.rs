@@ -8,7 +8,6 @@ use crate::bench::{boot, name, on_every_architecture};
 use harness::torture::program;
 
 on_every_architecture!(
-    torture_with_a_fixed_seed,
     torture_with_a_random_seed,
     torture_with_programs,
     probes_in_probes_while_they_trap,
@@ -32,10 +31,6 @@ fn torture(arch: Arch, seed: u64, transitions: u64, program: Vec<u8>) {
     assert!(result.breakpoints > 0 && result.breakpoints < result.framework, "both modes are hit");
     // Its probes are gone with it.
     assert_eq!(session.list(name("standin:::")).unwrap(), []);
-}
-
-fn torture_with_a_fixed_seed(arch: Arch) {
-    torture(arch, 1, 4_000, Vec::new());
 }
 
 fn torture_with_a_random_seed(arch: Arch) {

@@ -1,29 +1,30 @@
-//! Guides that are true: runs what a guide tells its reader to do, and compares what it shows.
+//! Runs the commands of a guide, and compares their output with the guide.
 //!
-//! Everything in a guide that is fenced is run or compared; what is said behind the fence says how:
+//! A test runs or compares every fenced block of a guide. The text behind the fence selects how:
 //!
 //! | fence | |
 //! |---|---|
-//! | `console` | lines with `$ ` in front are typed into one shell, which begins in an empty folder; what follows is what is printed |
+//! | `console` | one shell, started in an empty folder, executes the lines that begin with `$ `; the lines below are their output |
 //! | `console similar` | the same, but numbers, addresses, the bars of distributions and the order of lines may differ |
 //! | `rust src/lib.rs` | an excerpt of that file, as it is now: whole lines |
 //! | `rust > src/lib.rs` | the file is written |
 //! | `rust >> src/lib.rs` | this is put at its end |
 //! | `rust`, `d` or `text` | is only shown |
 //!
-//! The language may be another. In what is printed, `...` stands for anything in a line, and a line of it for any lines; in an
-//! excerpt, a line whose only word is `...`, commented or not, for lines that are left out. A command succeeds, unless `# fails`
-//! is at its end. Another prompt, like `freebsd# `, is that of a machine that is not there, and has to be one of those that the
-//! test names: what is typed there is not run. A line that tells of progress, of ours or of cargo's, is passed over.
+//! Other languages are possible. In output, `...` matches any part of a line, and a line with only `...` any lines. In an
+//! excerpt, a line with only `...`, also in a comment, stands for omitted lines. A command has to succeed, unless `# fails` is
+//! at its end. Another prompt, like `freebsd# `, belongs to a machine that the test does not have: it does not run these
+//! commands, and accepts only the prompts that it names. It ignores progress messages of the project's tools and of cargo.
 //!
 //! What a guide builds for a machine without a system is built as its reader builds it, who adds the target to the toolchain,
 //! once. Where there is no rustup to do so, `core` comes from its sources.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::linker_variable;
@@ -32,7 +33,7 @@ use harness::{setup, workspace};
 
 use crate::packages::{LIMIT, cargo, quickly};
 
-/// What is printed to say that a command has ended; its status follows.
+/// The shell prints this text after each command, followed by the status.
 const END: &str = "--- status ";
 
 /// A guide.
@@ -51,7 +52,7 @@ pub struct Guide {
 struct Block<'t> {
     /// The number of its first line.
     line: usize,
-    /// What is said behind the fence.
+    /// The text behind the fence.
     info: &'t str,
     lines: Vec<&'t str>,
 }
@@ -79,14 +80,13 @@ impl Guide {
         self
     }
 
-    /// Does what it says, in a new folder, in which this workspace is `sdt`.
+    /// Does what it says, in an empty folder, in which this workspace is `sdt`.
     ///
     /// # Panics
     /// Something is not as the guide has it.
     pub fn run(&self) {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
-        let mut shell = Shell::start(folder.path());
+        let folder = Folder::new();
+        let mut shell = Shell::start(folder.path);
         let has_std = |target: &&str| setup::target(target).is_ok();
         shell.build = (!self.targets.iter().all(has_std)).then(|| building_core(&self.targets));
         let mut ran = 0;
@@ -282,6 +282,40 @@ fn is_excerpt(shown: &[&str], file: &[&str]) -> bool {
     true
 }
 
+/// The folder of a guide. All guides have it in turn: cargo compiles a crate again if its path is another one, and they all build
+/// crates below `sdt`.
+struct Folder {
+    path: &'static Path,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Folder {
+    fn new() -> Self {
+        static PATH: OnceLock<PathBuf> = OnceLock::new();
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A name that no other process has.
+        let path = PATH.get_or_init(|| tempfile::tempdir().expect("a folder").path().to_owned());
+        // A program that the last guide has left behind may have kept it.
+        std::fs::remove_dir_all(path).ok();
+        std::fs::create_dir(path).expect("an empty folder");
+        let folder = Self { path, _turn: turn };
+        std::os::unix::fs::symlink(workspace::root(), path.join("sdt")).expect("a link");
+        // The macros of modules stay when the guide is over. `cargo sdt kmod` has no variables of cargo's.
+        let build = workspace::build_dir().join("guides-kmod");
+        let config = format!("build.build-dir = {build:?}\n");
+        std::fs::create_dir(path.join(".cargo")).expect("a folder");
+        std::fs::write(path.join(".cargo/config.toml"), config).expect("it is written");
+        folder
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(self.path).ok();
+    }
+}
+
 /// A shell, into which commands are typed.
 struct Shell {
     child: Child,
@@ -306,7 +340,7 @@ impl Shell {
         // The shell knows by that where it is, link or not.
         command.current_dir(folder).env("PWD", folder);
         command.env("PATH", std::env::join_paths(path).expect("folders without colons"));
-        // What is installed goes away with the folder.
+        // Programs that a guide installs are removed with the folder.
         command.env("CARGO_INSTALL_ROOT", folder.join("installed"));
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
@@ -314,7 +348,7 @@ impl Shell {
             (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let (lines, receiver) = channel();
         std::thread::spawn(move || {
-            // Whoever waits for a line is told that there is none by the end of the channel.
+            // Dropping the sender tells the receiver that the output has ended.
             let mut all = BufReader::new(output).lines().map_while(Result::ok);
             all.try_for_each(|line| lines.send(line)).ok();
         });
@@ -383,8 +417,8 @@ fn is_of_the_workspace(what: &str) -> bool {
     what.starts_with("build ") && what.contains(" -p ")
 }
 
-/// The same build with the features that all tests use: what is compiled already is not compiled again. Cargo adds those that
-/// dev-dependencies need only if it builds examples.
+/// Returns the arguments of the same build with the features that all tests use, so that cargo compiles nothing twice. Cargo
+/// adds the features that dev-dependencies need only if it builds examples.
 fn with_its_features(what: &str) -> String {
     let mut words = what.split(' ');
     let mut line = Vec::new();
@@ -416,14 +450,14 @@ fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
     of.map(|(variable, value)| format!("{variable}='{value}' ")).concat()
 }
 
-/// A cargo that builds `core` for targets, as a shell is told.
+/// Returns shell words that run a cargo which builds `core` for targets.
 fn building_core(targets: &[&str]) -> String {
     let toolchain =
         setup::toolchain(Arch::default()).expect("a toolchain with the sources of core");
     let lld = cargo_sdt::internal::setup::lld().expect("a linker");
     let cargo = toolchain.cargo("build", "core");
     let rustc = cargo.get_envs().find(|(variable, _)| *variable == "RUSTC");
-    let rustc = rustc.and_then(|(_, rustc)| rustc).expect("its rustc is told");
+    let rustc = rustc.and_then(|(_, rustc)| rustc).expect("the command sets RUSTC");
     let linkers = targets.iter().map(|target| {
         assignments([(&linker_variable(Path::new(target)), lld.program().display().to_string())])
     });

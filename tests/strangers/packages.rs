@@ -36,7 +36,7 @@ impl Packages {
         let published = published();
         let build = workspace::build_dir().join("strangers");
         let mut package = cargo(workspace::root());
-        // What has not been committed is tried, too. What is in them is built below, by who unpacks them.
+        // Uncommitted changes are included. The tests compile the packages after unpacking.
         package.args(["package", "--no-verify", "--allow-dirty", "--quiet", "--target-dir"]);
         package.arg(&build);
         for package_of in &published {
@@ -52,7 +52,7 @@ impl Packages {
             let place = folder.path().join(format!("{name}-{version}"));
             unpacked.insert(name.to_string(), place);
         }
-        // The registry, as far as it has what is not published yet.
+        // These replace the registry for packages that are not published yet.
         let patches =
             unpacked.iter().map(|(name, place)| format!("{name} = {{ path = {place:?} }}\n"));
         let config = format!("[patch.crates-io]\n{}", patches.collect::<String>());

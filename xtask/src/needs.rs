@@ -2,7 +2,7 @@
 //! refuses the module, or shows no probe of it.
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::illumos::DRIVER;
+use cargo_sdt::internal::check::DRIVER;
 use cargo_sdt::internal::platform::Os;
 use object::{Object as _, ObjectSymbol as _, elf};
 

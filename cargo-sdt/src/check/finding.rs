@@ -1,4 +1,4 @@
-//! Findings: which rule a module breaks, and where.
+//! Findings: a broken rule and its place in the module.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
@@ -12,7 +12,7 @@ pub struct Finding {
     pub place: Place,
     /// The rule.
     pub rule: Rule,
-    /// What the message's `{}` stand for, in this order.
+    /// The texts for the `{}` of the message, in order.
     pub details: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl Finding {
         Self { place, rule, details: details.iter().map(ToString::to_string).collect() }
     }
 
-    /// Returns how bad it is.
+    /// Returns the severity of its rule.
     pub fn level(&self) -> Level {
         self.rule.level()
     }

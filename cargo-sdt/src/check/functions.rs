@@ -1,6 +1,6 @@
 //! The places of functions, by their symbols, as fbt finds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::elf;
 
@@ -14,6 +14,8 @@ pub(super) struct Functions<'a> {
     functions: BTreeMap<Target, (&'a str, u64)>,
     /// Names that assembly gives to places without a type.
     labels: BTreeMap<Target, &'a str>,
+    /// Places of variables, and of symbols of types that no function has.
+    others: BTreeSet<Target>,
 }
 
 impl<'a> Functions<'a> {
@@ -30,6 +32,8 @@ impl<'a> Functions<'a> {
                 *size = symbol.size.max(*size);
             } else if symbol.kind == elf::STT_NOTYPE && is_label {
                 all.labels.insert(place, &symbol.name);
+            } else if symbol.kind != elf::STT_NOTYPE && !symbol.name.is_empty() {
+                all.others.insert(place);
             }
         }
         all
@@ -53,6 +57,11 @@ impl<'a> Functions<'a> {
     /// Returns whether a function starts there.
     pub(super) fn starts_at(&self, place: Target) -> bool {
         self.functions.contains_key(&place) || self.labels.contains_key(&place)
+    }
+
+    /// Returns whether a symbol gives a place the type of something that is no function.
+    pub(super) fn is_other(&self, place: Target) -> bool {
+        self.others.contains(&place) && !self.starts_at(place)
     }
 
     /// Returns the function around a place, and where it starts.

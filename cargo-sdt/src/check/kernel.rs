@@ -1,7 +1,7 @@
-//! What kernels export, asked of their own files: symbols that a module does not define have to be in one of them.
+//! The exports of a kernel, from its own files. Each symbol that a module does not define has to be in one of them.
 //!
 //! A file is an ELF file (FreeBSD's `kernel`, illumos's `unix` and `genunix`, modules of either), or a list as nm(1)
-//! prints it. Nothing of the kernel is run or linked.
+//! prints it. The check runs and links nothing of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,56 +45,73 @@ enum Reason {
     Line(usize, String),
 }
 
-/// A kernel, as far as its files have been given.
+/// A kernel, as its given files describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     files: Vec<Exports>,
 }
 
-/// What one file exports.
+/// The exports of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exports {
     /// The file's name, without folders and without `.ko`.
     pub(crate) name: String,
-    /// What it is for, if it says so.
+    /// Its architecture, if the file names one.
     pub(crate) arch: Option<Arch>,
     /// Whether it is the kernel, on which every module depends.
     pub(crate) primary: bool,
-    /// The modules that it is, besides the one of its name.
+    /// Modules in the file, besides the one of its name.
     modules: BTreeSet<String>,
     symbols: BTreeMap<String, Kind>,
-    /// Local ones, which old releases of FreeBSD let others see all the same.
+    /// Local symbols, which old releases of FreeBSD export, too.
     locals: BTreeMap<String, Kind>,
     /// `__FreeBSD_version`, of a FreeBSD kernel.
     pub(crate) version: Option<u32>,
 }
 
-/// What a symbol names.
+/// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Code.
     Function,
     /// Data.
     Variable,
-    /// The file does not say: `STT_NOTYPE`, or a bare name in a list.
+    /// Unknown: `STT_NOTYPE`, or a bare name in a list.
     Unknown,
 }
 
-/// What is known of a symbol.
+/// The result of looking up a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// The kernel, or a module that is depended on, has it.
+    /// The kernel, or a dependency, exports it.
     Exported(Kind),
-    /// A module that is not depended on has it.
+    /// A module that is no dependency exports it.
     Elsewhere(String),
-    /// None of the files has it, and they are all that could.
+    /// None of the files exports it, and the files of all dependencies were given.
     Missing,
-    /// None of the files has it, but of these modules there is no file.
+    /// None of the files exports it, and the files of these dependencies were not given.
     Unasked(Vec<String>),
 }
 
+/// What the check knows besides the file's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Against<'a> {
+    /// The name of the module's file, by which FreeBSD knows its probes.
+    pub file: Option<&'a str>,
+    /// The files of the kernel that it is for.
+    pub kernel: &'a Kernel,
+}
+
+impl Default for Against<'_> {
+    /// Knows nothing.
+    fn default() -> Self {
+        static UNKNOWN: Kernel = Kernel::unknown();
+        Self { file: None, kernel: &UNKNOWN }
+    }
+}
+
 impl Kernel {
-    /// One of which there is no file.
+    /// Returns a kernel without files.
     pub const fn unknown() -> Self {
         Self { files: Vec::new() }
     }
@@ -122,7 +139,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether there is anything to ask. Without the kernel itself a symbol that is nowhere proves nothing.
+    /// Returns whether the kernel's own file was given. Without it, a missing symbol proves nothing.
     pub(crate) fn is_known(&self) -> bool {
         self.files.iter().any(|file| file.primary)
     }
@@ -138,7 +155,7 @@ impl Kernel {
         names.join(", ")
     }
 
-    /// Where a symbol is that a module with these dependencies uses. `leaky`: others' local symbols count.
+    /// Looks up a symbol for a module with these dependencies. `leaky`: local symbols of other files count.
     pub(crate) fn ask(&self, symbol: &str, depends: &[String], leaky: bool) -> Known {
         let depended = |file: &&Exports| file.primary || depends.iter().any(|of| file.is(of));
         let kind = |file: &Exports| {

@@ -1,6 +1,13 @@
-//! Names, as DTrace and the sdt of a kernel take them.
+//! Names: of sets with rules of their own, and those that DTrace and the sdt of a kernel accept.
 
 use crate::platform::Os;
+
+/// The set of sites that the module patches itself (`sdt_core::patch`).
+pub(super) const SITES: &str = "sdt_sites";
+/// The set of sites that FreeBSD's sdt patches.
+pub(super) const TRACEPOINTS: &str = "set_sdt_tracepoint_set";
+/// The set of is-enabled sites on illumos, through which `_init` goes (`sdt_core::illumos::native`).
+pub(super) const ENABLED: &str = "sdt_is_enabled";
 
 /// Returns why DTrace would not take a name as it is (`dtrace_badname` and the lengths of `sys/dtrace.h`). FreeBSD's also takes
 /// dots. The limit includes the NUL.
@@ -28,27 +35,5 @@ pub(super) fn translated(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_judged() {
-        let usable = |name: &str| unusable(Os::FreeBsd, name, 64).is_none();
-        for name in ["exec-success", "a", "x_1", "a.b", &"n".repeat(63)] {
-            assert!(usable(name), "{name}");
-        }
-        for name in ["", "9x", "a b", "a:b", "ä", "a*", &"n".repeat(64)] {
-            assert!(!usable(name), "{name}");
-        }
-        assert!(unusable(Os::Illumos, "a.b", 64).is_some());
-    }
-
-    #[test]
-    fn two_underscores_are_a_dash() {
-        for (name, listed) in
-            [("exec__success", "exec-success"), ("a_b", "a_b"), ("a___b", "a-_b"), ("____", "--")]
-        {
-            assert_eq!(translated(name), listed);
-        }
-    }
-}
+#[path = "../../tests/unit/check/names.rs"]
+mod tests;

@@ -70,6 +70,9 @@ impl Operand<'_> {
             let reason = match inside {
                 None => "that is outside of the function's section",
                 Some(_) if !base.is_code => "that is no code",
+                Some(place) if functions.is_other(there(place)) => {
+                    "the symbol there has the type of something that is no function"
+                }
                 Some(place) if instruction == Instruction::Call && !starts(place) => {
                     "no function starts there"
                 }

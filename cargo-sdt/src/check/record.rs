@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::elf::{Elf, Section, Symbol, Target};
 use super::rules::Rule;
+use crate::arch::ModuleKind;
 
 /// A record.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,13 @@ impl<'a, 'data> Record<'a, 'data> {
             self.report(0, Rule::RecordOutside, &[&size, &what]);
         }
         whole
+    }
+
+    /// Returns whether the record will be at an address for pointers.
+    pub(super) fn is_aligned(&self) -> bool {
+        let placed = self.elf.arch.module_kind() == ModuleKind::Shared;
+        let address = self.home.address.wrapping_add(self.offset);
+        address.is_multiple_of(8) && (placed || self.home.align.is_multiple_of(8))
     }
 
     /// The same, of a record that the kernel writes to.
@@ -68,8 +76,11 @@ impl<'a, 'data> Record<'a, 'data> {
         self.home.relocation(self.at(member)).is_some()
     }
 
+    /// Returns whether a pointer will be 0: no relocation changes any of its bytes.
     pub(super) fn is_null(&self, member: u64) -> bool {
-        self.u64(member) == Some(0) && !self.is_relocated(member)
+        let at = self.at(member);
+        let overlapping = at.saturating_sub(7)..at.saturating_add(8);
+        self.u64(member) == Some(0) && self.home.relocations_in(overlapping).is_empty()
     }
 
     /// Returns the place to which a member points.

@@ -11,9 +11,9 @@ use super::elf::{Elf, Home, Relocation, Section, Symbol, Target};
 use super::finding::{Signed, hex};
 use super::functions::Functions;
 use super::illumos::is_probe;
+use super::names::{ENABLED, SITES, TRACEPOINTS};
 use super::operand::{self, Base, OBJECT, Operand, Stray};
 use super::rules::Rule;
-use super::{ENABLED, SITES, TRACEPOINTS};
 use crate::arch::{Arch, ModuleKind};
 use crate::platform::{FreeBsd, Os};
 

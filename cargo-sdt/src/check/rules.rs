@@ -1,15 +1,15 @@
-//! The rules: what the check finds in a module, how bad that is, and the message. `tests/check` breaks each of them once.
+//! The table of rules: name, severity and message. The tests in `tests/unit/rules` break each rule once.
 
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The check lacks information, and nothing points to a defect: the kernel's own file answers it.
+    /// The check lacks information, and no defect is visible. With the kernel's own file, it knows.
     Note,
-    /// It may be intended, or depends on a kernel whose files were not given.
+    /// It may be intended, or depends on a kernel whose file was not given.
     Warning,
-    /// The kernel would refuse the module, or break.
+    /// The kernel would refuse the module, or panic.
     Error,
 }
 
@@ -35,7 +35,7 @@ macro_rules! rules {
             /// All rules.
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
-            /// Returns how bad a breach of the rule is.
+            /// Returns its severity.
             pub const fn level(self) -> Level {
                 match self { $(Self::$rule => Level::$level,)* }
             }
@@ -57,6 +57,7 @@ rules! {
     Header Error "{} is {}; {} takes {} only"
     SymbolTables Error "{} symbol tables; {} takes exactly one"
     SymbolStrings Error "the names of the symbols are not in a string table; {} reads them from there"
+    SymbolCount Error "the first global symbol is number {}, and the table has {}; the file is damaged"
     TooManySymbols Warning "{} symbols; old releases of krtld number them in 16 bits: strip local ones"
     TooLarge Error "takes {} bytes of memory; kernels have room for modules of {} at most"
 
@@ -125,6 +126,8 @@ rules! {
     SymbolOutside Error "{} its section, {}, of {} bytes; fbt reads there"
     SymbolUnloaded Error "a global symbol in {}, which is not loaded; the loader has no address for it"
     StrayFunction Error "a function {}; fbt reads it as code"
+    Resolver Error
+        "an indirect function (STT_GNU_IFUNC) {}; remove the attribute `ifunc`, or compile the module again"
     Common Error "a common symbol, for which the loader has no memory; compile with -fno-common"
     NotLookedFor Error "undefined and {}; {} looks for global and weak symbols by their names only"
     Unasked Note
@@ -157,7 +160,7 @@ rules! {
     FileNameOfProvider Error
         "the file is {}, and its modules are {}: its provider's probes would outlive the file; name them alike"
     SysInit Error "a struct sysinit of {} bytes; FreeBSD {} has one of {}"
-    Registers Error "module_register_init for what {}; the kernel panics"
+    Registers Error "module_register_init for a record that {}; the kernel panics"
     NotConstructors Error
         "of functions to be called at start or end, by its name or type, but not made of their addresses"
 
@@ -166,6 +169,7 @@ rules! {
     WeakAddress Error
         "{} is a weak symbol that is not defined here: if no module defines it, the loader makes it 0, and the kernel uses it"
     NotFunction Error "{} is not the address of a function"
+    Unaligned Error "{} points to {}+{}, which is not aligned to 8 bytes; the record begins elsewhere"
     WrongMemory Error "{} points into {}, which is not {}"
     RecordOutside Error "not the {} bytes of {}"
     NotZero Error "{} is not 0, as the kernel takes it to be"
@@ -214,6 +218,7 @@ rules! {
     Description Error "the line {} describes no probe; the module was made by another version of sdt-core"
     NotAnEnabledSite Error
         "an element of sdt_is_enabled is not the address of a probe's call; `_init` would read there"
+    EnabledSymbol Error "is not where the bounds of sdt_is_enabled are; `_init` reads them there"
     EnabledBounds Error
         "{} pairs of words with the bounds of sdt_is_enabled, or others besides, where there is one pair; `_init` goes from \
          the one to the other"

@@ -46,6 +46,11 @@ pub(super) fn check(elf: &Elf<'_>) {
             types(elf, index, section);
             names(elf, section);
         }
+        let symbols = section.size / ENTRY;
+        let is_table = matches!(section.kind, elf::SHT_SYMTAB | elf::SHT_DYNSYM);
+        if is_table && section.info as u64 > symbols {
+            elf.findings.section(name, Rule::SymbolCount, &[&section.info, &symbols]);
+        }
         if !section.is_loaded() {
             continue;
         }

@@ -7,16 +7,38 @@ use object::elf;
 
 use super::elf::{Elf, Home, Symbol, loader};
 use super::finding::{Hex, Signed};
+use super::functions::Functions;
 use super::kernel::{Kernel, Kind, Known};
 use super::rules::Rule;
 use crate::platform::Os;
 
 /// Checks the places of symbols. fbt looks at all functions, the undefined ones among them, where their symbols say
 /// (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
-pub(super) fn check(elf: &Elf<'_>) {
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) {
     for symbol in elf.all_symbols() {
         place(elf, symbol, &|rule, details| elf.findings.symbol(&symbol.name, rule, details));
+        if let Some(reason) = unresolvable(elf, symbol, functions) {
+            elf.findings.symbol(&symbol.name, Rule::Resolver, &[&reason]);
+        }
     }
+}
+
+/// Returns why the loader cannot resolve an indirect function. FreeBSD's calls it when it relocates the module, and takes the
+/// result for the address (`elf_obj_lookup` of `sys/kern/link_elf_obj.c`); the resolver is a function with a name of its own
+/// (`DEFINE_IFUNC` of `sys/*/include/ifunc.h`).
+fn unresolvable(elf: &Elf<'_>, symbol: &Symbol, functions: &Functions<'_>) -> Option<&'static str> {
+    let Home::Section(section) = symbol.home else { return None };
+    if symbol.kind != elf::STT_GNU_IFUNC {
+        return None;
+    }
+    if elf.os == Os::Illumos {
+        return Some("for krtld, which has none");
+    }
+    let is_resolver = |of: &Symbol| {
+        of.kind == elf::STT_FUNC && (of.home, of.value) == (symbol.home, symbol.value)
+    };
+    let missing = functions.are_known_in(section) && !elf.all_symbols().any(is_resolver);
+    missing.then_some("without a resolver; the loader would call the function to get its address")
 }
 
 fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) {

@@ -26,7 +26,7 @@ pub struct Args {
 #[derive(Debug, Default, clap::Args)]
 pub struct KernelArgs {
     /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix`, and `genunix` besides), or that of a module that
-    /// the module depends on; may be said several times. Symbols that are in none of them are errors.
+    /// the module depends on. Repeat the option for several files. A symbol that none of them has is an error.
     #[arg(long, value_name = "FILE")]
     kernel: Vec<PathBuf>,
     /// A list of the kernel's symbols, as nm(1) prints it.
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let bytes = input::read(file)?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
         let os = args.os.unwrap_or_else(|| Os::of_file(&bytes));
-        match check::module_of(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
+        match check::module(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
             Ok(contents) => {
                 say(&name, contents.warnings());
                 let sealed = link::Seal::of(&bytes) == link::Seal::Whole;
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Prints the findings in one file, a line each.
+/// Prints a line for each finding in a file.
 pub(crate) fn say(file: &str, findings: &[Finding]) {
     for finding in findings {
         output::say(format_args!("{file}: {}: {finding}\n", finding.level()));

@@ -53,27 +53,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The operating system that all modules are for.
+/// Returns the operating system that all modules are for.
 fn common(systems: &[Os]) -> anyhow::Result<Os> {
     let first = systems.first().copied().unwrap_or_default();
     if let Some(other) = systems.iter().find(|&&os| os != first) {
         anyhow::bail!(
-            "one module is for {first}, one for {other}: make a library for each, or say --os"
+            "one module is for {first}, one for {other}: make a library for each, or take --os"
         );
     }
     Ok(first)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_library_is_for_one_operating_system() {
-        use Os::{FreeBsd, Illumos};
-        assert_eq!(common(&[Illumos, Illumos]).unwrap(), Illumos);
-        assert_eq!(common(&[FreeBsd]).unwrap(), FreeBsd);
-        let error = common(&[FreeBsd, Illumos]).unwrap_err().to_string();
-        assert!(error.starts_with("one module is for freebsd, one for illumos: "), "{error}");
-    }
-}
+#[path = "../../tests/unit/cmd/dlib.rs"]
+mod tests;

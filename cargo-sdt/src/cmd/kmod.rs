@@ -14,8 +14,8 @@ use crate::platform::{FreeBsd, Os, Patch, Route};
 use crate::progress::note;
 use crate::project::{Found, ProjectError};
 
-/// Options of `cargo sdt kmod`. What is not given is as the environment has it (`SDT_FREEBSD`, `SDT_ROUTE`, `SDT_PATCH`),
-/// or else the package's manifest, in `[package.metadata.sdt]`.
+/// Options of `cargo sdt kmod`. Without an option, the environment (`SDT_FREEBSD`, `SDT_ROUTE`, `SDT_PATCH`) decides, then
+/// `[package.metadata.sdt]` of the package's manifest.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Architecture of the kernel [default: x86_64].
@@ -148,14 +148,13 @@ impl<T: Copy + PartialEq + fmt::Display> Choice<T> {
     }
 }
 
-/// Runs the command; `find` tells where the package is that was named, or the one that is meant when none was.
+/// Runs the command. `find` finds the package of a name, or without a name the default package.
 ///
-/// On illumos, a module with a provider of its own is built with its companion. Printed is where they are, in the order in
-/// which they are loaded.
+/// On illumos, it builds a module with a provider of its own and its companion. It prints the path of each module, in the order in
+/// which to load them.
 ///
 /// # Errors
-/// There is no such package, there are no such modules, the module could not be built, or it breaks a rule of the
-/// loader's.
+/// There is no such package, the options contradict each other, the build failed, or the check refuses the module.
 pub fn run(
     args: &Args,
     find: impl FnOnce(Option<&str>) -> Result<Found, ProjectError>,
@@ -168,7 +167,7 @@ pub fn run(
     let file = build(&module, args.output.as_deref(), &kernel)?;
     let Some(companion) = module.companion() else { return Ok(ExitCode::SUCCESS) };
     if has_companion {
-        // It goes where its module goes.
+        // The companion is written beside its module.
         let output = args.output.is_some().then(|| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             file.with_file_name(format!("{name}_dtrace"))
@@ -185,7 +184,7 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds a module and says what came of it.
+/// Builds a module, and prints the warnings and its path.
 fn build(module: &Module, output: Option<&Path>, kernel: &Kernel) -> anyhow::Result<PathBuf> {
     let (file, warnings) = module.build_for(output, kernel)?;
     say(&file.file_name().unwrap_or_default().to_string_lossy(), &warnings);

@@ -1,12 +1,12 @@
 //! The text of a D library.
 //!
-//! D lays structs out by C's rules, but for what they end with: there it leaves C's padding out. So every gap is filled
-//! with bytes, and each field is declared with a type that C puts where Rust has it, or else as bytes.
+//! D lays out structs by C's rules, except that it omits the padding at the end. So the library fills every gap with bytes,
+//! and declares each field with a type that C places at the field's offset in Rust, or as bytes if there is no such type.
 //!
-//! D refuses to start when two libraries define one struct, and has no guards against that but to load a
-//! library only while a provider is there. It takes pointers to structs that it does not know; the names of such are
-//! declared first, for those that it meets inside of a definition are lost behind it (`dt_decl_type` of libdtrace's
-//! `dt_decl.c`). A declaration is nothing to it where the kernel's types have the struct.
+//! D refuses to start when two libraries define the same struct. Its only guard is `depends_on`, which loads a library only
+//! if a provider exists. D accepts pointers to structs that it does not know. The library declares their names first, because
+//! D forgets a name at the end of the definition in which it first occurs (`dt_decl_type` of libdtrace's `dt_decl.c`). If the
+//! kernel's types contain the struct, the declaration has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ const KNOWN: [(&str, u64, &str); 20] = [
 /// The library for modules called `modules` on `os`. D loads it while all of the described providers are there.
 ///
 /// # Errors
-/// What is described cannot be.
+/// A described struct cannot exist.
 pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<String, DlibError> {
     let mut library = Library::new(description);
     for of in &description.structs {
@@ -106,14 +106,14 @@ fn enumeration(of: &Enum) -> String {
     }
 }
 
-/// A library in the making.
+/// A library under construction.
 struct Library<'a> {
     structs: BTreeMap<&'a str, &'a Struct>,
     /// Structs that are defined, with the alignment that C gives them.
     defined: BTreeMap<&'a str, u64>,
-    /// Structs on the way to being defined.
+    /// Structs whose definition has begun.
     begun: BTreeSet<&'a str>,
-    /// Structs and unions of others, of which there are pointers.
+    /// Structs and unions that only pointers refer to.
     foreign: BTreeSet<&'a str>,
     /// Whether there are types that D can only have from the kernel.
     needs_kernel: bool,

@@ -24,13 +24,13 @@ pub enum DlibError {
     /// It is for a machine on which C's types have other sizes.
     #[error("not a module for 64-bit kernels, which D libraries are for")]
     NotLp64,
-    /// It describes nothing.
+    /// The file contains no description.
     #[error(
         "no struct in it derives `CType`, no enum `Argument`, and there is no `sdt_translator!`: there is nothing that \
          D could look into"
     )]
     Nothing,
-    /// What it says cannot be.
+    /// The description is damaged.
     #[error(transparent)]
     Declared(#[from] DeclaredError),
     /// A field does not have the size of its type.
@@ -39,3 +39,7 @@ pub enum DlibError {
     )]
     Size { of: String, field: String, size: u64, c_type: String },
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/dlib/text.rs"]
+mod tests;

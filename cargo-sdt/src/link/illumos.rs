@@ -230,23 +230,5 @@ fn lay_out(builder: &mut Builder<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_set_is_kept_among_its_like() {
-        let sets = Sets::from([("set_ro".to_owned(), false), ("set_rw".to_owned(), true)]);
-        let script = script_for(&sets);
-        let at = |what: &str| script.find(what).unwrap_or_else(|| panic!("no {what} in {script}"));
-        assert!(at("  .rodata ") < at("  set_ro : ALIGN(8) { KEEP(*(set_ro)) }"));
-        assert!(at("  set_ro ") < at("  .data "));
-        assert!(at("  .data ") < at("  set_rw : ALIGN(8) { KEEP(*(set_rw)) }"));
-        assert!(at("  set_rw ") < at("  .bss "));
-    }
-
-    #[test]
-    fn rusts_own_names_are_no_exports() {
-        assert!(is_mangled("_RNvCs_4core5panic") && is_mangled("_ZN4core9panicking5panicE"));
-        assert!(!is_mangled("_init") && !is_mangled("Rx") && !is_mangled("proc_hook"));
-    }
-}
+#[path = "../../tests/unit/link/illumos.rs"]
+mod tests;

@@ -18,7 +18,7 @@ fn what_cargo_would_tell_the_build_script_is_heeded() {
     assert_eq!(found.route(), Ok(Some(Route::Provider)));
     assert_eq!(found.patch(), Ok(Some(Patch::Gate)), "unless that is forced");
     let found = environment(&[(ROUTE, "")], &serde_json::Value::Null);
-    assert_eq!(found, Environment::default(), "what is empty is not set");
+    assert_eq!(found, Environment::default(), "empty variables count as unset");
     assert_eq!(found.route(), Ok(None));
 }
 

@@ -60,7 +60,7 @@ fn where_to_write_is_looked_at_before_anything_is_built() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let at = |place: &Path| {
-        // A package that cannot be built, even if somebody tried.
+        // A package that does not exist, so that no build can succeed.
         let none = Module { package: "none".into(), ..module(Arch::X86_64) };
         none.build(Some(place)).unwrap_err().to_string()
     };

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{FrameError, Header, Items, Reply, Request, Why, Writer};
 
-use super::records::records;
 use super::{Client, ClientError, GOODBYE};
 use crate::escape::lines;
 
@@ -13,9 +12,6 @@ use crate::escape::lines;
 const GRACE: Duration = Duration::from_secs(2);
 /// Size of the longest request in bytes; descriptions are much shorter.
 const REQUEST: usize = 1 << 10;
-
-/// Most answers to abandoned requests that are skipped.
-const EARLY: usize = 1 << 10;
 
 /// Time limit for an answer after an interrupt.
 const HURRY: Duration = Duration::from_secs(5);
@@ -43,13 +39,11 @@ impl Client {
         request: Request<'_>,
         take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
     ) -> Result<R, ClientError> {
-        // The request replaces a pending request for records. If the kernel has answered that one already, its answer arrives first.
-        self.reading = None;
         let seq = match self.send(name, &request) {
             Err(error @ ClientError::Transport(_)) => return Err(self.last_words(error)),
             sent => sent?,
         };
-        match self.receive(seq, Instant::now() + self.limit, false, take)? {
+        match self.receive(seq, Instant::now() + self.limit, take)? {
             Some(answer) => answer.ok_or(ClientError::Strange(name)),
             None => {
                 let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
@@ -61,7 +55,7 @@ impl Client {
     /// Returns the peer's message from before the end of the connection, if there is one; otherwise this error.
     fn last_words(&mut self, error: ClientError) -> ClientError {
         let none = self.seq.wrapping_add(1);
-        match self.receive(none, Instant::now() + GOODBYE, false, |_, _| None::<()>) {
+        match self.receive(none, Instant::now() + GOODBYE, |_, _| None::<()>) {
             Err(said @ ClientError::Gone(_)) => said,
             _ => error,
         }
@@ -84,12 +78,11 @@ impl Client {
         Ok(self.seq)
     }
 
-    /// Waits for the answer to the request of this number until the deadline; with `may_end`, only until a signal arrives.
-    pub(super) fn receive<R>(
+    /// Waits for the answer to the request of this number until the deadline.
+    fn receive<R>(
         &mut self,
         asked: u32,
         deadline: Instant,
-        may_end: bool,
         take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
     ) -> Result<Option<Option<R>>, ClientError> {
         let mut deadline = deadline;
@@ -129,18 +122,8 @@ impl Client {
                         return Ok(Some(take(reply, items)));
                     }
                     Err(_) if frame.header.seq == asked => return Ok(Some(None)),
-                    // The answer belongs to a replaced or abandoned request.
-                    Ok((reply, items)) => {
-                        let records = records(reply, items).filter(|records| !records.is_empty());
-                        if let Some(records) = records {
-                            self.early_share.add(records.bytes())?;
-                            self.early.push_back(records);
-                        }
-                        if self.early.len() > EARLY {
-                            return Err(ClientError::Strange("read"));
-                        }
-                    }
-                    Err(_) => {}
+                    // The answer belongs to an abandoned request.
+                    _ => {}
                 }
             }
             // Other frames do not extend the deadline.
@@ -152,15 +135,17 @@ impl Client {
             let until = grace.map_or(deadline, |grace| grace.min(deadline));
             let left = until.saturating_duration_since(Instant::now());
             let mut buffer = [0; 4096];
-            let part = if self.hurried.is_some() && !may_end { left.min(BEAT) } else { left };
+            let part = if self.hurried.is_some() { left.min(BEAT) } else { left };
             let length = self.transport.read(&mut buffer, part)?;
             self.arrived.extend(&buffer[..length]);
             if length != 0 {
-                self.heard = Instant::now();
-            } else if grace.is_some_and(|grace| grace <= Instant::now()) {
+                continue;
+            }
+            if grace.is_some_and(|grace| grace <= Instant::now()) {
                 self.suspect = None;
                 return Err(ClientError::Damaged);
-            } else if may_end || left.is_zero() {
+            }
+            if left.is_zero() {
                 return Ok(None);
             }
         }

@@ -1,12 +1,12 @@
 //! A client: requests to a kernel, and its answers.
 
 mod answer;
+mod buffers;
 mod error;
 mod exchange;
 mod known;
 mod probes;
 mod program;
-mod records;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,7 +17,6 @@ use dtrace_protocol::{Decoder, Reply, Request, Status, VERSION};
 pub use answer::{Aggregation, ArgType, Detail, Eprobe, Probe, Site, Snapshot, Symbol};
 pub use error::ClientError;
 pub use known::Declared;
-pub use records::Records;
 
 use crate::budget::{Budget, Share, Use};
 use crate::transport::Transport;
@@ -42,18 +41,10 @@ pub struct Client {
     arrived: VecDeque<u8>,
     /// The number of the last request.
     seq: u32,
-    /// The request for records that the kernel may still answer.
-    reading: Option<u32>,
-    /// Records that arrived before the answer to another request.
-    early: VecDeque<Records>,
-    /// The memory of these records.
-    early_share: Share,
     /// The budget of memory for this kernel.
     budget: Budget,
     /// The memory of declarations, whose types the compiler keeps.
     declared: Share,
-    /// The time of the last received bytes.
-    heard: Instant,
     limit: Duration,
     /// The time since which a damaged frame may have been the answer.
     suspect: Option<Instant>,
@@ -126,12 +117,8 @@ impl Client {
             arrived: VecDeque::new(),
             // Answers to requests of an earlier client of this connection are skipped.
             seq: RandomState::new().build_hasher().finish() as u32,
-            reading: None,
-            early: VecDeque::new(),
-            early_share: budget.share(Use::Buffers),
             declared: budget.share(Use::Declarations),
             budget,
-            heard: Instant::now(),
             limit,
             suspect: None,
             greeted: false,
@@ -155,8 +142,6 @@ impl Client {
             }
         };
         client.limit = limit;
-        client.early.clear();
-        client.early_share.set(0)?;
         client.greeted = version == VERSION;
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
     }

@@ -127,27 +127,4 @@ impl Client {
             all.extend(more);
         }
     }
-
-    /// Enables the probes that a description matches. Returns their number.
-    ///
-    /// # Errors
-    /// See [`open`](Self::open).
-    pub fn enable(&mut self, spec: &str) -> Result<u32, ClientError> {
-        self.call("enable", Request::Enable { spec }, |reply, _| matched(reply))
-    }
-
-    /// Disables the probes that a description matches. Returns their number.
-    ///
-    /// # Errors
-    /// See [`open`](Self::open).
-    pub fn disable(&mut self, spec: &str) -> Result<u32, ClientError> {
-        self.call("disable", Request::Disable { spec }, |reply, _| matched(reply))
-    }
-}
-
-fn matched(reply: Reply<'_>) -> Option<u32> {
-    match reply {
-        Reply::Matched { probes } => Some(probes),
-        _ => None,
-    }
 }

@@ -55,14 +55,14 @@ struct Heat {
 }
 
 impl Sink for Heat {
-    fn sample(&mut self, aggregations: &Aggregations, _: &View<'_>) -> Result<(), RenderError> {
+    fn sample(&mut self, aggregations: &Aggregations, view: &View<'_>) -> Result<(), RenderError> {
         let time = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.map.sample(time, aggregations.entries());
+        self.map.sample(time, aggregations.entries(), view);
         Ok(())
     }
 
     fn complete(&mut self, _: &Aggregations, _: &View<'_>) -> Result<(), RenderError> {
-        draw(&self.file, |title| Ok(self.map.svg(title)?.into()))
+        draw(&self.file, |_| Ok(self.map.svg()?.into()))
     }
 }
 

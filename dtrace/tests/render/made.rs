@@ -2,7 +2,7 @@
 
 use dtrace::render::{
     AggDescription, Buffer, Consumer, Entry, Eprobe, Module, RenderError, Schedule, Settings, Sink,
-    Symbol, Symbols, Tables, Text, World,
+    Symbol, Symbols, Tables, Text, View, World,
 };
 use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
@@ -177,8 +177,8 @@ impl Made {
         consumer.finish(&world, sink)
     }
 
-    /// What a consumer has aggregated once it was given this, too.
-    pub fn elements(&mut self, consumer: &mut Consumer, take: &mut dyn FnMut(&[Entry])) {
+    /// Adds this to what a consumer has aggregated, and passes all elements on.
+    pub fn elements(&mut self, consumer: &mut Consumer, take: &mut dyn FnMut(&[Entry], &View<'_>)) {
         let types = Types::new(256);
         let mut world = World { descriptions: &mut self.tables, symbols: &Known, types: &types };
         let mut sink = Text::new(Printed::default());
@@ -186,7 +186,16 @@ impl Made {
             consumer.snapshot(cpu, buffer, 0, &mut world, &mut sink).unwrap();
         }
         let entries: Vec<Entry> = consumer.aggregations().entries().cloned().collect();
-        take(&entries);
+        let view = View {
+            options: &self.options,
+            symbols: &Known,
+            types: &types,
+            zone: &TimeZone::UTC,
+            color: false,
+            terminal: false,
+            host: None,
+        };
+        take(&entries, &view);
     }
 
     pub fn printed(&mut self) -> Printed {

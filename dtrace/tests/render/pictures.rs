@@ -53,22 +53,70 @@ fn flames() {
 #[test]
 fn heat() {
     let mut heat = HeatMap::new();
-    assert!(matches!(heat.svg(""), Err(PictureError::NoDistribution)));
+    assert!(matches!(heat.svg(), Err(PictureError::NoDistribution)));
     let mut consumer = Consumer::new(Settings::new(Options::default()));
     let mut buckets = vec![0; QUANTIZE_BUCKETS];
     for (second, value) in [(0, 1), (1, 100), (2, 100)] {
         buckets[quantize_bucket(value)] += 4;
         let mut made = Made::default();
         made.aggregate(0, 1, &[], Action::Quantize, 0, &buckets);
-        let mut take = |entries: &[Entry]| heat.sample(second * 1_000_000_000, entries.iter());
+        let mut take = |entries: &[Entry], view: &View<'_>| {
+            heat.sample(second * 1_000_000_000, entries.iter(), view);
+        };
         made.elements(&mut consumer, &mut take);
         buckets.fill(0);
     }
-    let svg = heat.svg("sizes").unwrap();
-    assert!(svg.contains("sizes") && svg.contains("2.0 s"), "{svg}");
-    // The first column has one cell, the second another, the third the same again.
+    let svg = heat.svg().unwrap();
+    assert!(svg.contains("@a1: 1 (light) to 4 (dark)") && svg.contains("2.0 s"), "{svg}");
+    // The first sample has no interval, and is a part of the first column, which has two cells; the second has one.
     let cells = svg.matches("<rect").count() - 1;
     assert_eq!(cells, 3, "{svg}");
+}
+
+/// A run of 8 seconds has 8 columns, although aggregations are read at its begin and shortly after its end.
+#[test]
+fn heat_maps_have_whole_intervals_and_one_map_for_each_key() {
+    let mut heat = HeatMap::new();
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    let mut buckets = vec![0; QUANTIZE_BUCKETS];
+    buckets[quantize_bucket(7)] = 1;
+    for time in [1, 1000, 2001, 3002, 4003, 5004, 6005, 7006, 7990, 8020] {
+        let mut made = Made::default();
+        for (variable, key) in [(1, "/cart\0"), (2, "/\0\0\0\0\0")] {
+            let key = item(Action::DifExpr, 0, key.as_bytes());
+            made.aggregate(0, variable, &[key], Action::Quantize, 0, &buckets);
+        }
+        let mut take = |entries: &[Entry], view: &View<'_>| {
+            heat.sample(time * 1_000_000, entries.iter(), view);
+        };
+        made.elements(&mut consumer, &mut take);
+    }
+    let svg = heat.svg().unwrap();
+    assert!(svg.contains("@a1[&quot;/cart&quot;]") && svg.contains("@a2[&quot;/&quot;]"), "{svg}");
+    assert_eq!(svg.matches("<rect").count() - 1, 2 * 8, "{svg}");
+}
+
+/// Two stacks whose bytes are equal up to the first zero have a map each, with their own counts.
+#[test]
+fn heat_maps_of_stacks_are_not_mixed() {
+    let mut heat = HeatMap::new();
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    let mut made = Made::default();
+    for (frame, count) in [(0x1200, 3), (0x1300, 40)] {
+        let mut buckets = vec![0; QUANTIZE_BUCKETS];
+        buckets[quantize_bucket(7)] = count;
+        let stack = item(Action::Stack, 3, &words(&[0x1010, frame, 0]));
+        made.aggregate(0, 1, &[stack], Action::Quantize, 0, &buckets);
+    }
+    made.elements(&mut consumer, &mut |entries, view| {
+        heat.sample(1_000_000_000, entries.iter(), view);
+    });
+    let svg = heat.svg().unwrap();
+    assert!(
+        svg.contains("1 (light) to 3 (dark)") && svg.contains("1 (light) to 40 (dark)"),
+        "{svg}"
+    );
+    assert!(svg.contains("@a1[kernel`0x1200 &gt; "), "{svg}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The memory that the host hands over: given out, and taken back to be used again.
+//! The allocator of the memory that the host provides.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -23,23 +23,23 @@ pub struct Memory<const BYTES: usize> {
     bytes: core::cell::UnsafeCell<[MaybeUninit<u8>; BYTES]>,
 }
 
-// SAFETY: the bytes are given to one caller of `take`, and touched by nobody else.
+// SAFETY: `is_taken` gives the bytes to one caller of `take`, and no other code accesses them.
 unsafe impl<const BYTES: usize> Sync for Memory<BYTES> {}
 
 impl<const BYTES: usize> Memory<BYTES> {
-    /// Memory that nobody has.
+    /// Creates memory that is not taken.
     pub const fn new() -> Self {
         let bytes = core::cell::UnsafeCell::new([MaybeUninit::zeroed(); BYTES]);
         Self { is_taken: AtomicBool::new(false), bytes }
     }
 
-    /// The memory, the first time.
+    /// Returns the memory at the first call, and `None` afterwards.
     #[allow(clippy::mut_from_ref, reason = "it is given once")]
     pub fn take(&'static self) -> Option<&'static mut [MaybeUninit<u8>]> {
         if self.is_taken.swap(true, Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: it is a static's, and this happens once.
+        // SAFETY: `self` is `'static`, and `is_taken` was false, so this is the only reference.
         Some(unsafe { &mut *self.bytes.get() })
     }
 }
@@ -56,7 +56,7 @@ impl<const BYTES: usize> fmt::Debug for Memory<BYTES> {
     }
 }
 
-/// A value in the arena, with one owner. It stays until it is given [back](Arena::free).
+/// A value in the arena, with one owner. It stays allocated until [`Arena::free`].
 pub(crate) struct Owned<T: ?Sized + 'static>(NonNull<T>);
 
 // SAFETY: it owns the value, as a `Box` does.
@@ -87,34 +87,34 @@ impl<T: ?Sized> fmt::Debug for Owned<T> {
 }
 
 impl<T: ?Sized> Owned<T> {
-    /// The value for good.
+    /// Returns the value, which is never freed.
     pub(crate) fn leak(mut self) -> &'static mut T {
-        // SAFETY: nobody owns it any more, so it is never given back.
+        // SAFETY: this consumes the only owner, so `free` cannot be called for the value.
         unsafe { self.0.as_mut() }
     }
 }
 
-/// What is left of the memory.
+/// The free memory.
 pub(crate) struct Arena(Heap);
 
 impl Arena {
-    /// No memory.
+    /// Creates an arena without memory.
     pub(crate) const fn none() -> Self {
         Self(Heap::empty())
     }
 
-    /// All of this memory, of which there must be some words.
+    /// Creates an arena of this memory, which has at least some words.
     pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>]) -> Self {
         Self(Heap::from_slice(memory))
     }
 
-    /// As much as `count` values take at most, and what is lost between them and others.
+    /// Returns the largest number of bytes that `count` values and their alignment take.
     pub(crate) const fn footprint<T>(count: usize) -> usize {
         let bytes = size_of::<T>().saturating_mul(count);
         bytes.saturating_add(align_of::<T>() + 4 * size_of::<usize>())
     }
 
-    /// Bytes that nobody has. They need not be in one piece.
+    /// Returns the number of free bytes. They can be in several pieces.
     pub(crate) fn left(&self) -> usize {
         self.0.free()
     }
@@ -142,10 +142,10 @@ impl Arena {
         Some(Owned(NonNull::slice_from_raw_parts(start, count)))
     }
 
-    /// Takes back what `alloc` or `slice` of this arena returned.
+    /// Frees a value that `alloc` or `slice` of this arena returned.
     pub(crate) fn free<T: ?Sized>(&mut self, owned: Owned<T>) {
         let layout = Layout::for_value::<T>(&owned);
-        // SAFETY: it was its only owner, and the layout is that of its making.
+        // SAFETY: `owned` is the only owner, and `alloc` or `slice` allocated it with this layout.
         unsafe {
             owned.0.drop_in_place();
             self.0.deallocate(owned.0.cast(), layout);
@@ -162,7 +162,7 @@ impl fmt::Debug for Arena {
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Values of the arena that are given back together.
+/// Values in the arena that are freed together.
 pub(crate) struct Bundle(Option<Owned<Held>>);
 
 struct Held {
@@ -171,16 +171,16 @@ struct Held {
     next: Option<Owned<Held>>,
 }
 
-// SAFETY: it owns what it holds, and does nothing with it but give it back.
+// SAFETY: it owns the allocation, and only `Bundle::free` uses the pointer.
 unsafe impl Send for Held {}
 
 impl Bundle {
-    /// Nothing.
+    /// Creates an empty bundle.
     pub(crate) const fn new() -> Self {
         Self(None)
     }
 
-    /// As much as `count` values in a row take at most, on cache lines of their own.
+    /// Returns the largest number of bytes that `count` values on their own cache lines take.
     pub(crate) const fn footprint<T>(count: usize) -> usize {
         Arena::footprint::<T>(count)
             .saturating_add(2 * LINE)
@@ -204,7 +204,7 @@ impl Bundle {
         self.slice_of(arena, count, 1, |at| Some(value(at)))
     }
 
-    /// The same on cache lines of their own, for what a CPU writes to.
+    /// Allocates values on their own cache lines, for data that one CPU writes.
     pub(crate) fn lines<T>(
         &mut self,
         arena: &mut Arena,
@@ -221,7 +221,7 @@ impl Bundle {
         align: usize,
         mut value: impl FnMut(usize) -> Option<T>,
     ) -> Option<&'static mut [T]> {
-        const { assert!(!core::mem::needs_drop::<T>(), "what is given back is not dropped") };
+        const { assert!(!core::mem::needs_drop::<T>(), "freed values are not dropped") };
         if count == 0 || size_of::<T>() == 0 {
             return Some(&mut []);
         }
@@ -229,7 +229,7 @@ impl Bundle {
         let start = arena.0.allocate_first_fit(layout).ok()?;
         let held = Held { place: start, layout, next: None };
         let Some(mut held) = arena.alloc(held) else {
-            // SAFETY: it has just been taken, with this layout.
+            // SAFETY: allocated above, with this layout.
             unsafe { arena.0.deallocate(start, layout) };
             return None;
         };
@@ -240,11 +240,11 @@ impl Bundle {
             // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
             unsafe { start.add(at).write(value(at)?) };
         }
-        // SAFETY: all of it has been written, and nobody else has it.
+        // SAFETY: the loop above has initialised all `count` values, and the allocation is new, so this is the only reference.
         Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
     }
 
-    /// Takes over what another one holds.
+    /// Moves the allocations of another bundle to this one.
     pub(crate) fn append(&mut self, mut other: Self) {
         while let Some(mut held) = other.0.take() {
             other.0 = held.next.take();
@@ -253,14 +253,14 @@ impl Bundle {
         }
     }
 
-    /// Gives everything back.
+    /// Frees everything.
     ///
     /// # Safety
-    /// It is of this arena, and nobody uses any of it any more.
+    /// The bundle is of this arena, and no reference to its allocations is used any more.
     pub(crate) unsafe fn free(mut self, arena: &mut Arena) {
         while let Some(mut held) = self.0.take() {
             self.0 = held.next.take();
-            // SAFETY: taken with this layout; the caller vouches for the rest.
+            // SAFETY: allocated from this arena with this layout, and unused, as `# Safety` requires.
             unsafe { arena.0.deallocate(held.place, held.layout) };
             arena.free(held);
         }

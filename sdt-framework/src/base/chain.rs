@@ -1,8 +1,8 @@
-//! Chains that probe context walks while others change them.
+//! Chains that probe context walks while a thread changes them.
 //!
-//! Nodes come from a fixed array and are named by index. Changes are made by one thread at a time;
-//! walkers take no lock. A node that has been unlinked keeps its body and its link, so a walker that
-//! stands on it goes on; only when every walker is known to have left is it filled again.
+//! Nodes are in a fixed array and have indices. One thread at a time changes a chain; walks take no lock. An unlinked node keeps
+//! its body and its link, so a walk that has reached it continues. It is filled again only after every CPU has left probe
+//! context.
 
 use core::mem::MaybeUninit;
 
@@ -17,7 +17,7 @@ impl Link {
         Self(AtomicU32::new(0))
     }
 
-    /// Acquire, with the Release of `set`: the node and all behind it are there.
+    /// Returns the index. Acquire, with the Release of `set`: the node and its successors are initialised.
     fn get(&self) -> Option<usize> {
         (self.0.load(Ordering::Acquire) as usize).checked_sub(1)
     }
@@ -34,28 +34,28 @@ pub(crate) struct Node<T> {
     body: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the body is written by `fill` only, when by its contract nobody reads it; it is read and
-// copied from any thread, hence Send.
+// SAFETY: only `fill` writes the body, and its callers guarantee that no thread reads it then. Any thread reads and copies the
+// body, hence `Send`.
 unsafe impl<T: Copy + Send> Sync for Node<T> {}
 
 impl<T: Copy> Node<T> {
-    /// A node that is in no chain.
+    /// Creates a node that is in no chain.
     pub(crate) fn new() -> Self {
         Self { next: Link::new(), body: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
-    /// Gives the node its body.
+    /// Writes the body of the node.
     ///
     /// # Safety
-    /// The node is in no chain, and nobody who walked one when it still was is still walking.
+    /// The node is in no chain, and each walk that began while it was in one has ended.
     pub(crate) unsafe fn fill(&self, body: T) {
         self.next.set(None);
-        // SAFETY: nobody else looks at it, by the contract above.
+        // SAFETY: no thread reads the body, because `# Safety` requires that no walk can reach the node.
         self.body.with_mut(|cell| unsafe { (*cell).write(body) });
     }
 }
 
-/// Who walks a chain.
+/// An iterator over the nodes of a chain.
 #[derive(Debug)]
 pub(crate) struct Walk<'n, T> {
     nodes: &'n [Node<T>],
@@ -69,7 +69,7 @@ impl<T: Copy> Iterator for Walk<'_, T> {
     fn next(&mut self) -> Option<(usize, T)> {
         let index = self.at?;
         let node = self.nodes.get(index)?;
-        // SAFETY: a node that a link leads to has been filled before, and is not filled again while somebody walks.
+        // SAFETY: `append` requires that a linked node is filled, and `fill` that no walk can reach the node.
         let body = node.body.with(|body| unsafe { (*body).assume_init() });
         self.at = node.next.get();
         Some((index, body))
@@ -93,15 +93,15 @@ impl Chain {
         self.first.get().is_none()
     }
 
-    /// The index and the body of every node, first to last. Probe context.
+    /// Returns the index and the body of every node, first to last. Probe context.
     ///
-    /// A node that is appended meanwhile may be left out, one that is unlinked meanwhile may be met.
+    /// The walk can miss a node that is appended during the walk, and can return one that is unlinked during the walk.
     #[inline(always)]
     pub(crate) fn walk<'n, T: Copy>(&self, nodes: &'n [Node<T>]) -> Walk<'n, T> {
         Walk { nodes, at: self.first.get() }
     }
 
-    /// Puts a node that has been filled at the end.
+    /// Appends a node that has been filled.
     ///
     /// # Safety
     /// The node is in no chain, and `fill` was called since it last was. One thread at a time changes
@@ -114,7 +114,7 @@ impl Chain {
         link.set(Some(index));
     }
 
-    /// Takes a node out, if it is there. Those who walk the chain may still be on it.
+    /// Unlinks a node if it is in the chain. Walks of other CPUs can still reach it.
     ///
     /// # Safety
     /// One thread at a time changes a chain.

@@ -1,9 +1,10 @@
-//! Which functions may be called where: those that wait for probe context refuse to run in it.
+//! Probe context, in which functions that wait refuse.
 //!
-//! `Kernel` is a safe trait, and while a clause runs its functions can call any safe function of this crate. A function that takes a
-//! lock would wait for its own thread. A function that frees memory waits until every CPU has left probe context, which the CPU of
-//! the caller would not have: the clause would run on in freed memory. So each function of [`Dtrace`](crate::Dtrace) that does
-//! either begins with [`need_thread`](Contexts::need_thread). `docs/kernels.md` lists all functions, and `tests/contexts.rs` calls each.
+//! `Kernel` is a safe trait, and its functions, which run during a clause, can call any safe function of this crate. A function
+//! that takes a lock would wait for its own thread. A function that frees memory waits until every CPU has left probe context; if
+//! it did not wait for the calling CPU, the clause would continue in freed memory. So each function of
+//! [`Dtrace`](crate::Dtrace) that does either begins with [`need_thread`](Contexts::need_thread). `docs/kernels.md` lists all
+//! functions, and `tests/contexts` calls each.
 
 use core::fmt;
 
@@ -11,7 +12,7 @@ use sdt_core::ops::FrameworkError;
 
 use super::counters::PerCpu;
 
-/// The caller runs in probe context, where this function would wait for ever, or free memory that is in use. Nothing was
+/// Error of a function that was called in probe context, where it would wait forever or free memory in use. Nothing was
 /// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeContext;
@@ -30,7 +31,7 @@ impl From<ProbeContext> for FrameworkError {
     }
 }
 
-/// The CPUs of a framework, each of which is in probe context or not.
+/// The flags that show which CPUs of a framework are in probe context.
 #[derive(Clone, Copy, Debug)]
 pub struct Contexts(&'static [PerCpu]);
 
@@ -39,15 +40,15 @@ impl Contexts {
         Self(cpus)
     }
 
-    /// Whether a CPU is in probe context. Exact for the CPU that asks, with interrupts off.
+    /// Returns whether a CPU is in probe context. The answer is exact for the current CPU with interrupts off.
     pub fn is_in_probe(self, cpu: usize) -> bool {
         self.0.get(cpu).is_some_and(PerCpu::is_in_probe)
     }
 
     /// Refuses in probe context.
     ///
-    /// Probe context stays on its CPU, so its flag is found at every attempt. A thread with interrupts on may be moved to another
-    /// CPU after it has asked for the number; it is refused only if that happens at each attempt, and the CPU that it came from
+    /// Probe context stays on its CPU, so each attempt reads the flag of this CPU. The scheduler can move a thread to another
+    /// CPU after `cpu` has returned. Such a thread is refused only if this happens at each attempt, and the previous CPU
     /// enters probe context each time.
     pub(crate) fn need_thread(self, cpu: impl Fn() -> usize) -> Result<(), ProbeContext> {
         let is_in_probe = (0..ATTEMPTS).all(|_| self.is_in_probe(cpu()));
@@ -55,5 +56,5 @@ impl Contexts {
     }
 }
 
-/// How often the flag is read for a thread that may be moved to another CPU meanwhile.
+/// The number of attempts for a thread that can be moved to another CPU meanwhile.
 const ATTEMPTS: usize = 4;

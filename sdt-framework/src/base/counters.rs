@@ -1,16 +1,16 @@
-//! What is counted: of every hit, what became of it.
+//! Counters of hits and their results.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
 use super::sync::{AtomicCount, Count, widen};
 use super::word::Word;
 
-/// Nanoseconds (`dtrace_chill_interval`, dtrace.c) ...
+/// The interval in nanoseconds for which `chill` is limited (`dtrace_chill_interval`, dtrace.c).
 const INTERVAL: u64 = 1_000_000_000;
-/// ... and for how many of them programs may hold a CPU (`dtrace_chill_max`).
+/// The longest time in nanoseconds for which programs may hold a CPU in an interval (`dtrace_chill_max`).
 const LONGEST_HELD: u32 = 500_000_000;
 
-/// What one CPU counts. On a cache line of its own.
+/// The counters of one CPU, on their own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct PerCpu {
@@ -21,20 +21,20 @@ pub(crate) struct PerCpu {
     drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
-    /// Since when it is counted for how long programs have held the CPU (`cpu_dtrace_chillmark`), ...
+    /// The start of the current interval (`cpu_dtrace_chillmark`).
     held_since: Word,
-    /// ... and for how long they have, in nanoseconds (`cpu_dtrace_chilled`).
+    /// The time in nanoseconds for which programs have held the CPU in it (`cpu_dtrace_chilled`).
     held: AtomicU32,
 }
 
-/// What became of a hit.
+/// The numbers of records and drops of a hit.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) records: u32,
     pub(crate) drops: u32,
 }
 
-/// The CPU is in probe context until this is dropped, also by a panic of a function of the host's.
+/// A guard: the CPU is in probe context until it is dropped, also by a panic in a function of the host.
 pub(crate) struct InProbe<'c> {
     cpu: &'c PerCpu,
     before: bool,
@@ -48,7 +48,7 @@ impl Drop for InProbe<'_> {
     }
 }
 
-/// Hits of a CPU after which it looks at the clock, even if nobody else does.
+/// The number of hits of a CPU after which the framework checks whether consumers have timed out.
 const CHECK: Count = 256;
 
 impl PerCpu {
@@ -67,19 +67,19 @@ impl PerCpu {
         }
     }
 
-    /// Notes that this CPU is recording, until the result is dropped; `None`, and counted, when it was already. Probe
-    /// context, on this CPU.
+    /// Enters probe context on this CPU, until the guard is dropped. Returns `None` if the CPU is in probe context already, and
+    /// counts the hit as re-entered.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<InProbe<'_>> {
         if self.is_in_probe() {
-            // Re-entry can interrupt re-entry, so this has to be one step.
+            // Re-entry can interrupt re-entry, so the increment is atomic.
             self.reentered.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         Some(self.mark(false))
     }
 
-    /// Notes that functions of others run in probe context on this CPU, until the result is dropped.
+    /// Marks this CPU as in probe context for a call of the host's functions, until the guard is dropped.
     #[inline(always)]
     pub(crate) fn occupy(&self) -> InProbe<'_> {
         self.mark(self.is_in_probe())
@@ -88,20 +88,19 @@ impl PerCpu {
     #[inline(always)]
     fn mark(&self, before: bool) -> InProbe<'_> {
         self.in_probe.store(true, Ordering::Relaxed);
-        // Whatever interrupts this CPU from here on has to see the flag. It is the same CPU, so
-        // keeping the compiler from moving the store is enough.
+        // An interrupt of this CPU must see the flag from here on. On the same CPU a compiler fence is enough.
         compiler_fence(Ordering::SeqCst);
         InProbe { cpu: self, before }
     }
 
-    /// Whether this CPU is recording: exact on the CPU itself, a guess elsewhere.
+    /// Returns whether this CPU is in probe context: exact on this CPU, a guess on others.
     #[inline(always)]
     pub(crate) fn is_in_probe(&self) -> bool {
         self.in_probe.load(Ordering::Relaxed)
     }
 
-    /// Whether programs may hold this CPU for so many nanoseconds from now on (`chill`); then that is counted. While it is [in probe
-    /// context](Self::enter).
+    /// Returns whether programs may hold this CPU for this time from now on (`chill`), and adds it to the time of the
+    /// interval. Called [in probe context](Self::enter).
     pub(crate) fn may_hold(&self, now: u64, nanoseconds: u64) -> bool {
         if now.saturating_sub(self.held_since.get()) > INTERVAL {
             self.held_since.set(now);
@@ -116,17 +115,17 @@ impl PerCpu {
         may
     }
 
-    /// While it is [in probe context](Self::enter): whether it is time to see if consumers are still there. That is so every now and then.
+    /// Returns whether the framework checks for timed-out consumers at this hit. Called [in probe context](Self::enter).
     pub(crate) fn is_time_to_check(&self) -> bool {
         self.hits.load(Ordering::Relaxed).is_multiple_of(CHECK)
     }
 
-    /// While it is in probe context: a number that the next hits of this CPU do not have.
+    /// Returns a number that the next hits of this CPU do not have. Called [in probe context](Self::enter).
     pub(crate) fn hit(&self) -> u32 {
         (self.hits.load(Ordering::Relaxed) as u32).wrapping_add(1)
     }
 
-    /// While it is [in probe context](Self::enter): a probe was hit, and this became of it; `None`: it was an id that is no probe.
+    /// Counts a hit with its result; `None` for an id that no probe has. Called [in probe context](Self::enter).
     pub(crate) fn count(&self, tally: Option<Tally>) {
         let Some(Tally { records, drops }) = tally else {
             return bump(&self.unknown, 1);
@@ -140,13 +139,13 @@ impl PerCpu {
     }
 }
 
-/// Adds to a count that has one writer.
+/// Adds to a counter that has one writer.
 #[allow(clippy::unnecessary_cast, reason = "not where a count is a word of 32 bits")]
 pub(crate) fn bump(count: &AtomicCount, by: u32) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(by as Count), Ordering::Relaxed);
 }
 
-/// What happened since the framework came to be, on all CPUs.
+/// The counts of all CPUs since the framework was created.
 ///
 /// Every call of `probe`, `probe5` or `hit` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A hit that
 /// `n` enablings record makes `n` records or drops. So if no probe is enabled more than once,
@@ -155,28 +154,27 @@ pub(crate) fn bump(count: &AtomicCount, by: u32) {
 /// On targets without 64-bit atomics each CPU's counts wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// A probe fired, enabled for anyone or not.
+    /// Hits of probes, enabled or not.
     pub hits: u64,
-    /// Hits that nobody recorded: no consumer that has the probe enabled was going, or their programs' predicates were
-    /// false. That happens after the last enabling of a probe has gone and before its sites are restored, too, and to
-    /// hits that are on their way then.
+    /// Hits that no consumer recorded: no consumer that has enabled the probe was started, or all predicates were false.
+    /// This includes hits between the removal of the last enabling of a probe and the restoration of its sites.
     pub unclaimed: u64,
     /// Records that were written.
     pub records: u64,
-    /// Records that were not, as a buffer was full.
+    /// Records that were dropped, because a buffer was full.
     pub drops: u64,
-    /// Calls while the same CPU was in a call already. Nothing was recorded.
+    /// Hits while the same CPU was recording another hit. Nothing was recorded.
     pub reentered: u64,
-    /// Calls with an id that is no probe, or not any more. Nothing was recorded.
+    /// Hits with an id that no probe has. Nothing was recorded.
     pub unknown: u64,
-    /// Calls on a CPU that there is no room for, or before there is any memory. Nothing was recorded.
+    /// Hits on a CPU with a number that is too large, or before [`init`](crate::Dtrace::init). Nothing was recorded.
     pub stray: u64,
-    /// Probes that were created and not enabled for an enabling that means them, as no ECB was left.
+    /// Probes that were created and could not be enabled for a retained enabling, because no ECB was left.
     pub missed: u64,
 }
 
 impl Counters {
-    /// What these CPUs have counted.
+    /// Returns the sums of the counters of these CPUs.
     pub(crate) fn of(cpus: &[PerCpu]) -> Self {
         let sum = |count: fn(&PerCpu) -> &AtomicCount| {
             cpus.iter()

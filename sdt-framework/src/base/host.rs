@@ -1,17 +1,17 @@
-//! What the framework needs of the kernel it lives in.
+//! The host: the kernel that contains the framework.
 
 pub use lock_api::RawMutex;
 
 use crate::base::context::Contexts;
 use crate::kernel::{Kernel, Unknown};
 
-/// A lock of the host's around a value.
+/// A value behind a lock of the host.
 pub(crate) type Mutex<H, T> = lock_api::Mutex<<H as Host>::Lock, T>;
 
-/// The lock of hosts that have no better one: who waits spins, and [relaxes](Host::relax) in between.
+/// A lock for hosts without a better one: a waiting thread spins and calls [`Host::relax`].
 pub type SpinLock<H> = spin::mutex::SpinMutex<(), Relaxing<H>>;
 
-/// How one waits for a [`SpinLock`]: as the host says.
+/// The strategy with which a thread waits for a [`SpinLock`]: [`Host::relax`].
 #[derive(Clone, Copy, Debug)]
 pub struct Relaxing<H>(core::marker::PhantomData<fn() -> H>);
 
@@ -39,25 +39,25 @@ impl<H: Host> spin::RelaxStrategy for Relaxing<H> {
 ///   was made. What the CPU did in probe context before that is visible to the caller after the
 ///   return, and what the caller wrote before the call is visible to probe context entered after it.
 pub unsafe trait Host: Sync + Sized + 'static {
-    /// The framework's locks. Never taken in probe context, nor with interrupts off; held over [`sync`](Self::sync)
-    /// and over the ops of providers. [`SpinLock`] will do where a thread that holds one goes on running whoever
-    /// waits; where threads are not preempted, or one of higher priority is never, it takes a lock that sleeps, or
-    /// a [`relax`](Self::relax) that yields.
+    /// The type of the framework's locks. The framework never takes them in probe context or with interrupts off. It holds
+    /// them during [`sync`](Self::sync) and the ops of providers. [`SpinLock`] is enough if the thread that holds the lock
+    /// continues to run while others wait. If threads are not preempted, or a thread of higher priority is never preempted,
+    /// use a lock that sleeps, or a [`relax`](Self::relax) that yields.
     ///
-    /// It need not be fair. [`SpinLock`] is not: a thread that enables and disables in a loop may keep others out for
-    /// long, on the same CPU above all, if it never yields in between. Where many threads trace, or any program may, it
-    /// takes one that gives everybody a turn, like `spin::mutex::TicketMutex<(), Relaxing<Self>>` or the
-    /// kernel's own that sleeps; with a ticket lock, who waits next must come to run soon, as nobody overtakes it.
+    /// The lock need not be fair. [`SpinLock`] is not: a thread that enables and disables in a loop without yielding can
+    /// keep other threads waiting for long, especially on the same CPU. If many threads trace, or any program may, use a
+    /// fair lock, such as `spin::mutex::TicketMutex<(), Relaxing<Self>>` or a sleeping lock of the kernel. With a ticket
+    /// lock, the next waiting thread must run soon, because no other thread can overtake it.
     type Lock: RawMutex + Send + Sync;
 
-    /// Number of the CPU that runs this, from 0. Probe context.
+    /// Returns the number of the current CPU, from 0. Probe context.
     fn cpu(&self) -> usize;
 
-    /// How many CPUs there can be: [`cpu`](Self::cpu) is always below it. Never changes once the framework has its
-    /// memory.
+    /// Returns the largest possible number of CPUs: [`cpu`](Self::cpu) is always below it. It never changes after
+    /// [`Dtrace::init`](crate::Dtrace::init).
     fn cpus(&self) -> usize;
 
-    /// Nanoseconds since boot, never running backwards on one CPU. Probe context.
+    /// Returns the nanoseconds since boot, which never decrease on one CPU. Probe context.
     fn timestamp(&self) -> u64;
 
     /// Runs `f` with interrupts off on this CPU (and with them preemption), and leaves them as they were.
@@ -71,29 +71,30 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// waiting for that lock, but never with interrupts off.
     fn sync(&self);
 
-    /// The framework has its memory, and from here on tells which CPUs are in probe context. A host that counts answers of
-    /// CPUs for [`sync`](Self::sync) does not count one from a CPU in probe context, whoever calls its functions there. Called
-    /// once, before the first probe fires, with the framework's lock held.
+    /// Receives the flags that show which CPUs are in probe context. A host that counts the answers of CPUs for
+    /// [`sync`](Self::sync) ignores an answer of a CPU in probe context. Called once, by `init`, before the first probe
+    /// fires, with the framework's lock held.
     ///
     /// # Safety
-    /// They are those of the framework that this is the host of.
+    /// The flags are those of the framework of this host.
     unsafe fn contexts(&self, _contexts: Contexts) {}
 
-    /// What programs in D may ask of this kernel. Its functions are called in probe context, unless they say otherwise.
-    /// Of a kernel that says nothing here, programs know what the probe brings along and the
-    /// [time](Self::timestamp), and no more; a [`Readable`](crate::kernel::Readable) lets them read memory.
-    /// [`timestamp`](Kernel::timestamp) of what is returned is not asked.
+    /// Returns the interface of D programs to this kernel. Its functions are called in probe context, unless they state
+    /// otherwise. By default, programs know only the arguments of the probe and the [time](Self::timestamp); a
+    /// [`Readable`](crate::kernel::Readable) lets them read memory. The framework does not call
+    /// [`timestamp`](Kernel::timestamp) of the result.
     fn kernel(&self) -> &(dyn Kernel + Sync) {
         &Unknown
     }
 
-    /// A probe of `profile` was enabled or disabled: each CPU is to call [`tick`](crate::Dtrace::tick) soon, which says when
-    /// to call it again. Called with the framework's lock held: what is called here does not call the framework. A host
-    /// that calls it at every beat of a timer of its own has nothing to do.
+    /// Makes each CPU call [`tick`](crate::Dtrace::tick) soon, because a probe of `profile` was enabled or disabled; `tick`
+    /// returns the time of its next call. Called with the framework's lock held, so this does not call the framework. A
+    /// host that calls `tick` at each interrupt of a periodic timer has nothing to do.
     fn timers_changed(&self) {}
 
-    /// Called again and again by who waits for a [`SpinLock`]. A kernel without time slices lets other threads run
-    /// here. Interrupts are on, and no lock of the framework's is held but perhaps that over registration.
+    /// Pauses a thread that waits for a [`SpinLock`], which calls this in a loop. A kernel without time slices lets other
+    /// threads run here. Interrupts are on. The thread holds no lock of the framework, except possibly that of
+    /// registration.
     fn relax() {
         core::hint::spin_loop();
     }

@@ -1,11 +1,11 @@
-//! Lists of table entries, by index: an entry is put in and taken out in one step, wherever it is.
+//! Doubly linked lists of table entries by index, in which insertion and removal take constant time.
 
 use super::arena::Arena;
 
-/// One list: its ends.
+/// The ends of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct List {
-    /// An index and one; 0 when there is none, as everywhere here.
+    /// Index plus one, or 0 for none; the same for all links of this file.
     first: u32,
     last: u32,
     len: u32,
@@ -18,7 +18,7 @@ impl List {
         entry(self.first)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -31,11 +31,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Of an entry that is in no list.
+    /// The link of an entry that is in no list.
     pub(crate) const NONE: Self = Self { next: 0, previous: 0 };
 }
 
-/// The links of a table, whose entries are in one list each at most.
+/// The links of a table. Each entry is in at most one list.
 #[derive(Debug)]
 pub(crate) struct Links(&'static mut [Link]);
 
@@ -44,22 +44,22 @@ fn entry(link: u32) -> Option<usize> {
 }
 
 impl Links {
-    /// Of a table without entries.
+    /// Creates the links of a table without entries.
     pub(crate) const fn none() -> Self {
         Self(&mut [])
     }
 
-    /// Of a table of so many entries; `None` when there is no room.
+    /// Creates the links of a table with this number of entries; `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, entries: usize) -> Option<Self> {
         Some(Self(arena.slice(entries, |_| Link::NONE)?.leak()))
     }
 
-    /// The entry behind this one in its list.
+    /// Returns the next entry of the list.
     pub(crate) fn next(&self, at: usize) -> Option<usize> {
         entry(self.0[at].next)
     }
 
-    /// Puts an entry that is in no list at the end of one.
+    /// Appends an entry that is in no list.
     pub(crate) fn push(&mut self, list: &mut List, at: usize) {
         let link = at as u32 + 1;
         self.0[at] = Link { next: 0, previous: list.last };
@@ -71,7 +71,7 @@ impl Links {
         list.len += 1;
     }
 
-    /// Takes an entry out of the list that it is in.
+    /// Removes an entry from its list.
     pub(crate) fn remove(&mut self, list: &mut List, at: usize) {
         let Link { next, previous } = self.0[at];
         match entry(previous) {
@@ -85,7 +85,7 @@ impl Links {
         list.len -= 1;
     }
 
-    /// Takes the first entry out.
+    /// Removes the first entry.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<usize> {
         let first = list.first()?;
         self.remove(list, first);

@@ -1,4 +1,4 @@
-//! Names, where probe context can read them.
+//! Names of probes that probe context can read.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -9,19 +9,19 @@ use sdt_core::ops::{FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER
 /// A provider's name.
 pub(crate) type ProviderName = Name<PROVIDER_NAME_LEN>;
 
-/// A probe's names, but for its provider's. As in C, so that they are found in a dump.
+/// The names of a probe, except the provider's. The layout is C's, because readers of dumps use it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Names {
     pub(crate) module: Name<MODULE_NAME_LEN>,
     pub(crate) function: Name<FUNCTION_NAME_LEN>,
     pub(crate) name: Name<PROBE_NAME_LEN>,
-    /// Bytes of these, as nobody wants to count them while a probe fires.
+    /// The lengths of the names, so that a hit does not have to count them.
     lengths: [u8; 3],
 }
 
 impl Names {
-    /// `None` for one that is too long.
+    /// Creates the names; `None` if one is too long.
     pub(crate) fn new([module, function, name]: [&[u8]; 3]) -> Option<Self> {
         Some(Self {
             module: Name::new(module)?,
@@ -31,7 +31,7 @@ impl Names {
         })
     }
 
-    /// Module, function and name. Probe context.
+    /// Returns module, function and name. Probe context.
     pub(crate) fn texts(&self) -> [&[u8]; 3] {
         let [module, function, name] = self.lengths.map(usize::from);
         [self.module.first(module), self.function.first(function), self.name.first(name)]
@@ -40,26 +40,26 @@ impl Names {
 
 const _: () = assert!(FUNCTION_NAME_LEN <= 256 && MODULE_NAME_LEN <= 256 && PROBE_NAME_LEN <= 256);
 
-/// A cell that is filled while nobody looks at it.
+/// A cell for names that probe context reads.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct NameCell<T>(UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: it is written by `fill` only, when by its contract nobody else uses it.
+// SAFETY: only `fill` writes the cell, and it requires that no reference to the content is used any more.
 unsafe impl<T: Send + Sync> Sync for NameCell<T> {}
 
 impl<T> NameCell<T> {
-    /// An empty one.
+    /// Creates an empty cell.
     pub(crate) const fn new() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// Fills it.
+    /// Writes the content.
     ///
     /// # Safety
-    /// What was returned before is not used any more, by anyone.
+    /// No reference that an earlier call returned is used any more.
     pub(crate) unsafe fn fill(&'static self, value: T) -> &'static T {
-        // SAFETY: nobody else uses it, by the contract above.
+        // SAFETY: earlier references are unused, as `# Safety` requires, so this is the only one.
         unsafe { (*self.0.get()).write(value) }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a probe comes from, as far as probe context has to know.
+//! The provider of a probe, as probe context uses it.
 
 use core::ffi::{c_int, c_void};
 
@@ -6,13 +6,13 @@ use sdt_core::ops::{GetArgVal, ProviderOps};
 
 use super::names::{Names, ProviderName};
 
-/// Type of the ops that only take note.
+/// The type of the ops `suspend` and `resume`.
 pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, u32, *mut c_void);
 
-/// Type of the op that says whether a probe fired in user mode.
+/// The type of the op `usermode`.
 type UserMode = unsafe extern "C" fn(*mut c_void, u32, *mut c_void) -> c_int;
 
-/// A probe's provider, reduced to what is called when probes fire and when a debugger stops them.
+/// The ops of a probe's provider that are called when probes fire and when a debugger stops the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) getargval: Option<GetArgVal>,
@@ -59,36 +59,36 @@ impl Origin {
         }
     }
 
-    /// Provider, module, function and name. Probe context.
+    /// Returns provider, module, function and name. Probe context.
     ///
     /// # Safety
     /// The probe was live in this probe context, and the names are used in it only.
     pub(crate) unsafe fn names<'a>(&self) -> [&'a [u8]; 4] {
         let Some((provider, length, names)) = self.names else { return [&[]; 4] };
-        // SAFETY: they are filled again after the probe has been retracted and every CPU has left probe context.
+        // SAFETY: the names are overwritten only after the probe is retracted and every CPU has left probe context (`Host::sync`).
         let (provider, names) = unsafe { (core::slice::from_raw_parts(provider, length), &*names) };
         let [module, function, name] = names.texts();
         [provider, module, function, name]
     }
 
-    /// An argument that the firing did not bring along; 0 when the provider cannot tell. Probe context.
+    /// Returns an argument that the hit does not contain; 0 if the provider has no `getargval`. Probe context.
     ///
     /// # Safety
     /// The provider is registered.
     pub(crate) unsafe fn arg_value(&self, id: u32, argno: c_int) -> u64 {
         match self.getargval {
-            // SAFETY: whoever registered the op declared it sound to call here with these pointers.
+            // SAFETY: the safety contract of `register` allows calling the op in probe context with these pointers.
             Some(op) => unsafe { op(self.arg, id, self.parg, argno, self.aframes as c_int) },
             None => 0,
         }
     }
 
-    /// Whether this hit was in user mode; not when the provider does not say. Probe context.
+    /// Returns whether this hit was in user mode; false if the provider has no `usermode`. Probe context.
     ///
     /// # Safety
     /// The provider is registered.
     pub(crate) unsafe fn is_usermode(&self, id: u32) -> bool {
-        // SAFETY: whoever registered the op declared it sound to call here with these pointers.
+        // SAFETY: the safety contract of `register` allows calling the op in probe context with these pointers.
         self.usermode.is_some_and(|op| unsafe { op(self.arg, id, self.parg) } != 0)
     }
 }

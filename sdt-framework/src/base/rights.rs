@@ -1,19 +1,18 @@
-//! What a consumer may do.
+//! The rights of a consumer.
 
 use sdt_core::ops::Privileges;
 
-/// A consumer's rights, as its host gives them: for a server (feature `server`) those of the line. They are
-/// DTrace's; what each opens is what `dtrace_cred2priv`, `dtrace_match_priv` and `dtrace_priv_probe` of illumos's
-/// `usr/src/uts/common/dtrace/dtrace.c` make of `PRIV_DTRACE_PROC`, `PRIV_DTRACE_USER` and `PRIV_DTRACE_KERNEL`.
+/// The rights that a host grants a consumer; a server (feature `server`) grants those of its line. They are DTrace's. Their
+/// meaning is that of `PRIV_DTRACE_PROC`, `PRIV_DTRACE_USER` and `PRIV_DTRACE_KERNEL` in `dtrace_cred2priv`,
+/// `dtrace_match_priv` and `dtrace_priv_probe` of illumos's `usr/src/uts/common/dtrace/dtrace.c`.
 ///
-/// - `KERNEL`: all of the kernel's memory and addresses. It has `USER` in it.
-/// - `USER`: what processes do, and what is known of them. Probes whose provider has that privilege are listed and enabled,
-///   but a hit counts only if it was in user mode, as the provider's `usermode` says.
-/// - `PROC`: the like, for providers that have that privilege.
-/// - `OWNER`, `ZONEOWNER`: to be taken for the owner of any process, or of any zone, as the framework knows of none.
+/// - `KERNEL`: all of the kernel's memory and addresses. It includes `USER`.
+/// - `USER`: processes. The consumer can list and enable probes whose provider has this privilege, but their hits count only
+///   in user mode, as the provider's `usermode` op returns.
+/// - `PROC`: the same, for providers that have this privilege.
+/// - `OWNER`, `ZONEOWNER`: the consumer counts as the owner of any process or zone, because the framework knows no owners.
 ///
-/// Probes that a consumer may not use are not there for it: it can neither list nor enable them. A provider
-/// without privileges is anybody's who has any.
+/// A consumer can neither list nor enable a probe that it may not use. Any right is enough for a provider without privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rights {
     privileges: Privileges,
@@ -21,13 +20,13 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Everything: the kernel's own consumers, and lines that only those reach who may do everything.
+    /// All rights: for the kernel's own consumers, and for lines that only trusted users reach.
     pub const ALL: Self = Self { privileges: Privileges::all(), destructive: true };
 
-    /// Nothing. It cannot open the framework.
+    /// No rights: the consumer cannot open the framework.
     pub const NONE: Self = Self { privileges: Privileges::empty(), destructive: false };
 
-    /// These, to look and not to touch: destructive actions are apart.
+    /// Returns rights with these privileges, without destructive actions.
     pub const fn new(privileges: Privileges) -> Self {
         let user = if privileges.contains(Privileges::KERNEL) {
             Privileges::USER
@@ -37,39 +36,39 @@ impl Rights {
         Self { privileges: privileges.union(user), destructive: false }
     }
 
-    /// These, and actions that change what they look at.
+    /// Adds the right to destructive actions.
     #[must_use]
     pub const fn with_destructive(self) -> Self {
         Self { destructive: true, ..self }
     }
 
-    /// What it may trace.
+    /// Returns the privileges.
     pub const fn privileges(self) -> Privileges {
         self.privileges
     }
 
-    /// Whether it may see all of the kernel's memory, and where things are in it.
+    /// Returns whether the consumer may read kernel memory and kernel addresses.
     pub const fn kernel(self) -> bool {
         self.privileges.contains(Privileges::KERNEL)
     }
 
-    /// Whether it may know which process runs, and what it is.
+    /// Returns whether the consumer may read the properties of the current process.
     pub const fn process(self) -> bool {
         self.any()
     }
 
-    /// Whether it may change what it looks at.
+    /// Returns whether destructive actions are allowed.
     pub const fn destructive(self) -> bool {
         self.destructive
     }
 
-    /// Whether it may do anything at all.
+    /// Returns whether there is any right to trace.
     pub(crate) const fn any(self) -> bool {
         self.privileges
             .intersects(Privileges::KERNEL.union(Privileges::USER).union(Privileges::PROC))
     }
 
-    /// Whether probes are there for it whose provider has these privileges (`dtrace_match_priv`).
+    /// Returns whether the consumer may use probes whose provider has these privileges (`dtrace_match_priv`).
     pub(crate) const fn may_use(self, provider: Privileges) -> bool {
         let matching = self.privileges.intersection(provider);
         let owners = Privileges::OWNER.union(Privileges::ZONEOWNER);
@@ -78,18 +77,18 @@ impl Rights {
             && !provider.difference(matching).intersects(owners)
     }
 
-    /// In one word, as it is kept with a consumer.
+    /// Encodes the rights in one word.
     pub(crate) const fn to_word(self) -> u32 {
         self.privileges.bits() | if self.destructive { Self::DESTRUCTIVE } else { 0 }
     }
 
-    /// What [`to_word`](Self::to_word) made.
+    /// Decodes the result of [`to_word`](Self::to_word).
     pub(crate) const fn from_word(word: u32) -> Self {
         let privileges = Privileges::from_bits_truncate(word);
         Self { privileges, destructive: word & Self::DESTRUCTIVE != 0 }
     }
 
-    /// No privilege has this bit.
+    /// The bit for destructive actions, which no privilege uses.
     const DESTRUCTIVE: u32 = 1 << 31;
 }
 

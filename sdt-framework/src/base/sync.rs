@@ -3,7 +3,7 @@
 //! The tests compile modules of this crate a second time against a `sync` module made of loom's types, so
 //! what loom explores is the code that runs.
 
-/// Where a provider keeps the id of a probe while that is enabled, as [`hit`](sdt_core::ops::Framework::hit) has it.
+/// The atomic in which a provider keeps the id of an enabled probe, as [`hit`](sdt_core::ops::Framework::hit) takes it.
 pub(crate) use core::sync::atomic::AtomicU32 as AtomicId;
 pub(crate) use core::sync::atomic::Ordering;
 #[cfg(target_has_atomic = "ptr")]
@@ -12,27 +12,27 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 #[cfg(not(target_has_atomic = "ptr"))]
 pub(crate) use portable_atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-/// A count of events. Where there are no 64-bit atomics it is as long as a word, and wraps there.
+/// A counter of events. Without 64-bit atomics, it has the size of a word, and wraps.
 #[cfg(target_has_atomic = "64")]
 pub(crate) type Count = u64;
-/// See the 64-bit one.
+/// A counter of events on targets without 64-bit atomics.
 #[cfg(not(target_has_atomic = "64"))]
 pub(crate) type Count = usize;
 
-/// A count as it is reported.
+/// Converts a counter to 64 bits.
 #[allow(clippy::unnecessary_cast, reason = "not where a count is a word of 32 bits")]
 pub(crate) const fn widen(count: Count) -> u64 {
     count as u64
 }
 
-/// [`Count`], shared.
+/// A [`Count`] that CPUs share.
 #[cfg(target_has_atomic = "64")]
 pub(crate) type AtomicCount = core::sync::atomic::AtomicU64;
-/// See the 64-bit one.
+/// A [`Count`] that CPUs share.
 #[cfg(not(target_has_atomic = "64"))]
 pub(crate) type AtomicCount = AtomicUsize;
 
-/// The core one with loom's interface.
+/// `core::cell::UnsafeCell` with loom's interface.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -51,7 +51,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Declares a function that is `const` here and is not with loom, whose types have no const `new`.
+/// Declares a function that is `const`, except with loom, whose types have no const `new`.
 macro_rules! const_fn {
     ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
         $(#[$attr])* $vis const fn $name() -> $ret $body

@@ -1,11 +1,11 @@
-//! Memory of a consumer's that several CPUs read and write: words, each of which is whole.
+//! Words that several CPUs read and write, each as a whole.
 
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 
-/// 64 bits that all CPUs share. One is read and written as a whole where the machine has 64-bit atomics,
-/// otherwise in halves.
+/// 64 bits that all CPUs share. They are read and written as a whole if the machine has 64-bit atomics, otherwise in
+/// halves.
 #[derive(Debug)]
 pub struct Word(
     #[cfg(target_has_atomic = "64")] AtomicU64,
@@ -59,7 +59,7 @@ impl Default for Word {
     }
 }
 
-/// Reads bytes out of words, from a byte's offset on. `None`: the words end before `into` is full.
+/// Reads bytes from words, beginning at a byte offset. `None`: the words end before `into` is full.
 pub(crate) fn read(words: &[Word], offset: usize, into: &mut [u8]) -> Option<()> {
     let mut at = offset;
     let mut to = into;
@@ -81,9 +81,9 @@ pub(crate) fn read(words: &[Word], offset: usize, into: &mut [u8]) -> Option<()>
     Some(())
 }
 
-/// Writes bytes into words. `None`: the words end before all of `from` is written; the bytes that have room may be written.
+/// Writes bytes to words. `None`: the words end before all of `from` is written; the bytes that fit may be written.
 ///
-/// A word that is written in part is read before: what another CPU writes beside it meanwhile is lost.
+/// A word that is written in part is read first, so a simultaneous store of another CPU to the rest of the word is lost.
 pub(crate) fn write(words: &[Word], offset: usize, from: &[u8]) -> Option<()> {
     let mut at = offset;
     let mut from = from;
@@ -123,7 +123,7 @@ mod tests {
                 if let Some(room) = room {
                     room.copy_from_slice(&from);
                 } else {
-                    // What there is has been written.
+                    // The bytes that fit are written.
                     let room = &mut bytes[offset..];
                     let count = room.len();
                     room.copy_from_slice(&from[..count]);

@@ -45,7 +45,7 @@ impl Programs {
         Ok((clauses, programs))
     }
 
-    /// Makes the programs of a consumer, with those that it has already and the clause that records a probe's arguments.
+    /// Adds the clause that records a probe's arguments to the programs of a consumer.
     pub(super) fn arguments(
         old: Option<&Self>,
         options: &Options,
@@ -64,7 +64,7 @@ impl Programs {
         Ok((clauses.first().ok_or(Failed::NoRoom)?, programs))
     }
 
-    /// The programs that there are already, with room for variables and strings of more.
+    /// Copies the programs to memory with room for the variables and strings of more programs.
     fn with_room(
         old: Option<&Self>,
         options: &Options,
@@ -92,14 +92,14 @@ impl Programs {
         })
     }
 
-    /// Adds clauses that have been made.
+    /// Adds clauses.
     fn keep(
         &mut self,
         arena: &mut Arena,
         kept: &mut Bundle,
         clauses: &'static mut [Clause],
     ) -> Result<&'static [Clause], Failed> {
-        // The steps of all clauses stand together: a probe that many have enabled goes through them in this order.
+        // The steps of all clauses are adjacent, in the order in which a probe with many enablings executes them.
         let count = clauses.iter().filter_map(|clause| steps::count(clause.actions)).sum();
         let mut steps = kept.slice(arena, count, |_| Step::EMPTY).ok_or(Failed::NoRoom)?;
         for clause in &mut *clauses {
@@ -124,7 +124,7 @@ impl Programs {
     }
 }
 
-/// Why there are no clauses.
+/// The reason why clauses could not be built.
 pub(super) enum Failed {
     NoRoom,
     Program(ProgramError),
@@ -142,8 +142,8 @@ impl From<dof::DofError> for Failed {
     }
 }
 
-/// Calls `f` with every program of a DOF. Sections may be used by several, so little of it can be a lot to do: what is
-/// looked at is as long in all as a DOF can be, which is no bound on one that says everything once.
+/// Calls `f` with every program of a DOF. Clauses can share sections, so a small DOF can contain much work. The total size of
+/// the programs, counted with repetitions, is limited to the size of the largest DOF.
 fn for_each_difo(
     dof: &Dof<'_>,
     mut f: impl FnMut(&dof::Difo<'_>) -> Result<(), Failed>,
@@ -169,7 +169,7 @@ fn for_each_difo(
     Ok(())
 }
 
-/// How much room there has to be for variables and strings of all programs.
+/// Computes the room for variables and strings of all programs.
 fn extent(arena: &mut Arena, dof: &Dof<'_>, old: Option<Extent>) -> Result<Extent, Failed> {
     let mut extent = old.unwrap_or_default();
     for_each_difo(dof, |difo| {
@@ -185,7 +185,7 @@ fn extent(arena: &mut Arena, dof: &Dof<'_>, old: Option<Extent>) -> Result<Exten
         }),
         _ => Err(Failed::NoRoom),
     };
-    // SAFETY: nobody uses it any more.
+    // SAFETY: `seen`, the only user of the bundle, is not used below.
     unsafe { bundle.free(arena) };
     result.map(|()| extent)
 }
@@ -220,7 +220,7 @@ fn room(
     Ok((memory, tables))
 }
 
-/// Makes clauses.
+/// The builder of clauses.
 struct Maker<'a> {
     programs: &'a mut Programs,
     options: &'a Options,
@@ -229,7 +229,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The clause of a DOF with this index.
+    /// Builds the clause of a DOF with this index.
     fn clause(
         &mut self,
         dof: &Dof<'_>,
@@ -244,7 +244,7 @@ impl Maker<'_> {
             let invalid = |invalid| ProgramError::Predicate(index, invalid);
             let program = self.program(&dof.difo(desc.predicate)?, invalid)?;
             if program.is_cacheable() {
-                // No two predicates have one number, whichever consumers they are of. When no number is left, no more are cached.
+                // The number of a predicate is unique among all consumers. When no number is left, no more predicates are cached.
                 clause.cache = last_cache.checked_add(1).unwrap_or(0);
                 *last_cache = last_cache.saturating_add(1);
             }
@@ -273,7 +273,7 @@ impl Maker<'_> {
         })
     }
 
-    /// The clause that records a probe's arguments, each as `trace(argN)` does.
+    /// Builds the clause that records a probe's arguments, as `trace(arg0); ... trace(arg9);` does.
     fn arguments(&mut self) -> Result<Clause, Failed> {
         let mut index = 0..ARGS as u8;
         let malformed = |act, problem| ProgramError::Malformed(0, act, problem);
@@ -290,7 +290,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Gives a clause its actions, of which there are so many.
+    /// Adds `count` actions to a clause.
     fn finish(
         &mut self,
         mut clause: Clause,
@@ -342,7 +342,7 @@ impl Maker<'_> {
             draft.program = Some(program);
         }
         let takes_format = match kind {
-            // They can do without.
+            // The format is optional.
             Action::Printa | Action::DifExpr => act.strings != NO_SECTION,
             kind => kind.is_printf_like(),
         };
@@ -373,7 +373,7 @@ impl Maker<'_> {
         Ok(program)
     }
 
-    /// The number of a text, which each has once (`dtrace_format_add`).
+    /// Returns the number of a format; equal texts have one number (`dtrace_format_add`).
     fn format(&mut self, text: &[u8], too_many: ProgramError) -> Result<u16, Failed> {
         let programs = &mut *self.programs;
         let mut formats = core::iter::successors(programs.formats, |format| format.before);
@@ -391,7 +391,7 @@ impl Maker<'_> {
     }
 }
 
-/// Which probes a clause of a DOF is for: those with these names. As in DTrace the number in a description means nothing.
+/// Returns the probe description of a clause of a DOF. As in DTrace, the number in the description is ignored.
 pub(crate) fn which(dof: &Dof<'_>, desc: &EcbDesc, index: usize) -> Result<Spec, ProgramError> {
     let probe = dof.record::<ProbeDesc>(desc.probe, SectionKind::ProbeDesc)?;
     let text = |offset: u32| dof.string(probe.strings, offset.into());

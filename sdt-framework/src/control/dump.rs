@@ -1,7 +1,7 @@
-//! What the framework's memory says of itself to who finds it in a dump: `dtrace --core` reads there what was recorded last.
+//! The description of the framework's memory for dumps, from which `dtrace --core` reads the last records.
 //!
-//! Nothing of it is read here. The layout is [`dtrace_abi::postmortem`]'s; what is written here is written with the framework
-//! locked, before what leads there, so that it is true wherever the machine stops.
+//! The layout is that of [`dtrace_abi::postmortem`]. With the framework's lock held, data are written before the offsets that
+//! lead to them, so that the description is consistent wherever the machine stops. The framework does not read them.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::run::consumer;
 use crate::run::pair::Pair;
 use crate::run::state::{Aggregated, RunState};
 
-/// Room for the header.
+/// The place of the header.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head([u8; Header::SIZE]);
@@ -30,13 +30,13 @@ pub(crate) struct Head([u8; Header::SIZE]);
 const _: () = assert!(align_of::<Head>() == ALIGNMENT);
 
 impl Head {
-    /// Of a memory that nobody is to find yet. It is the first thing that is taken of it.
+    /// Allocates an empty header, as the first allocation of the memory. Readers do not accept it before `begin`.
     pub(crate) fn first(arena: &mut Arena) -> Option<&'static mut Self> {
         Some(arena.alloc(Self([0; Header::SIZE]))?.leak())
     }
 }
 
-/// A consumer: its number, 0 if there is nothing of it, and where its [`Session`] is.
+/// A consumer: its number, or 0, and the offset of its [`Session`].
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Consumer {
@@ -47,7 +47,7 @@ pub(crate) struct Consumer {
 /// The words of an [`Enabled`].
 pub(crate) type EnabledWords = [AtomicU32; Enabled::SIZE / 4];
 
-/// Where a probe's names are.
+/// The place of a probe's names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     /// Index of the probe, and of its provider.
@@ -55,10 +55,10 @@ pub(crate) struct Named {
     pub(crate) provider: usize,
 }
 
-/// What is known here of the memory.
+/// The description of the memory.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// Where the header is.
+    /// The address of the header.
     base: usize,
     consumers: &'static [Consumer],
     enabled: &'static [EnabledWords],
@@ -69,7 +69,7 @@ impl Map {
         Self { base: 0, consumers: &[], enabled: &[] }
     }
 
-    /// `None` when there is no room.
+    /// Allocates the tables; `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
         let consumer = |_| Consumer { number: AtomicUsize::new(0), session: AtomicUsize::new(0) };
         let enabled = |_| [const { AtomicU32::new(0) }; _];
@@ -80,7 +80,7 @@ impl Map {
         })
     }
 
-    /// Writes the header: from here on the memory can be found.
+    /// Writes the header, by which readers find the memory.
     pub(crate) fn begin(
         &mut self,
         head: &'static mut Head,
@@ -114,12 +114,12 @@ impl Map {
         head.0 = header.sealed().to_bytes();
     }
 
-    /// Where something of the memory is.
+    /// Returns the offset of an address in the memory.
     fn offset<T>(&self, at: *const T) -> u64 {
         at.addr().wrapping_sub(self.base) as u64
     }
 
-    /// An ECB is a consumer's, by index, from here on.
+    /// Adds an ECB of a consumer, both by index.
     pub(crate) fn enable(
         &self,
         ecb: usize,
@@ -134,7 +134,7 @@ impl Map {
         owner.store(consumer as u32 + 1, Ordering::Release);
     }
 
-    /// It is not any more.
+    /// Removes an ECB.
     pub(crate) fn disable(&self, ecb: usize) {
         if let Some([owner, ..]) = self.enabled.get(ecb) {
             owner.store(0, Ordering::Release);
@@ -145,7 +145,7 @@ impl Map {
         (self.offset(clause) / CLAUSE_UNIT as u64) as u32
     }
 
-    /// What a consumer has can be found from here on.
+    /// Publishes the description of a consumer.
     pub(crate) fn publish(&self, consumer: usize, number: u32, session: &'static SessionBytes) {
         let Some(place) = self.consumers.get(consumer) else { return };
         let at = core::ptr::from_ref(session).addr().wrapping_sub(self.base);
@@ -153,14 +153,14 @@ impl Map {
         place.number.store(number as usize, Ordering::Release);
     }
 
-    /// There is nothing of the consumer any more: what follows may overwrite it.
+    /// Retracts the description of a consumer, before its memory is overwritten.
     pub(crate) fn retract(&self, consumer: usize) {
         if let Some(place) = self.consumers.get(consumer) {
             place.number.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Describes what a consumer's programs have; `None` when there is no room.
+    /// Describes a consumer's programs and buffers; `None` if there is no room.
     pub(crate) fn describe(
         &self,
         arena: &mut Arena,
@@ -246,9 +246,9 @@ impl Map {
             count: words.len() as u64,
             state_at,
         };
-        // SAFETY: the consumer has not gone: nobody uses them yet.
+        // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
         let records = records.map(|of| note(self.offset(of), unsafe { &*of }.words()));
-        // SAFETY: as above.
+        // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
         let tuples = tuples.map(|of| note(self.offset(of), unsafe { &*of }.buffer.words()));
         let ([records, records_other], [tuples, tuples_other]) = (records, tuples);
         CpuNote {
@@ -262,21 +262,22 @@ impl Map {
     }
 }
 
-/// How far the buffers are filled of a CPU that has none, as it is not traced.
+/// The state of the empty buffers of a CPU that is not traced.
 const NOTHING: [u64; 8] = [0; 8];
 const _: () = assert!(RecordsState::size(8) <= 64 && TuplesState::size(8) <= 64);
 
 /// The bytes of a [`Session`].
 pub(crate) type SessionBytes = [u8; Session::SIZE];
 
-/// Bytes that the tables take at most.
+/// Returns the largest number of bytes that the tables take.
 pub(crate) const fn footprint(config: &Config) -> usize {
     Arena::footprint::<Head>(1)
         .saturating_add(Arena::footprint::<Consumer>(config.consumers))
         .saturating_add(Arena::footprint::<EnabledWords>(config.ecbs))
 }
 
-/// Bytes that the description of a consumer's run takes at most, which has so many clauses, each of which records so many numbers.
+/// Returns the largest number of bytes that the description of a consumer takes, for this number of clauses, each of which
+/// records `data` numbers.
 pub(super) const fn session_footprint(cpus: usize, clauses: usize, data: usize) -> usize {
     Bundle::footprint::<[u8; Note::SIZE]>(clauses)
         .saturating_add(clauses * Bundle::footprint::<[u8; RecordDesc::SIZE]>(data))

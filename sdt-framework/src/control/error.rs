@@ -1,4 +1,4 @@
-//! Why a consumer's request was refused.
+//! Errors of consumers' requests.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use crate::base::context::ProbeContext;
 use crate::control::refused::ProgramError;
 use crate::run::consumer::ConsumerId;
 
-/// Why a consumer's request was refused. Nothing was changed.
+/// The reason why a consumer's request was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsumerError {
@@ -14,48 +14,49 @@ pub enum ConsumerError {
     NotReady,
     /// The caller runs in [probe context](crate::ProbeContext).
     ProbeContext,
-    /// The consumer is not open, or not any more.
+    /// The consumer is not open.
     NotOpen(ConsumerId),
-    /// All consumers there is room for are open.
+    /// The largest number of consumers is open.
     TooManyConsumers {
-        /// How many that is.
+        /// This number.
         max: usize,
     },
     /// There is no such CPU.
     NoCpu(usize),
     /// There are not enough enabling control blocks left.
     TooManyEnablings {
-        /// How many are needed.
+        /// The number of needed blocks.
         needed: usize,
-        /// How many are left.
+        /// The number of free blocks.
         left: usize,
     },
     /// There is not enough memory left, or not in one piece.
     NoMemory {
-        /// Bytes that are needed.
+        /// The needed bytes.
         needed: usize,
-        /// Bytes that nobody has.
+        /// The free bytes.
         left: usize,
     },
     /// A buffer of this size holds no record.
     SmallBuffer {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         bytes: usize,
         /// Bytes of the longest record.
         least: usize,
     },
     /// The consumer's rights do not suffice.
     NotPermitted,
-    /// The consumer has started: programs and options come before that. Buffers that are not switched are read when it has stopped.
+    /// The consumer has started. Programs and options are accepted before the start, and buffers that are not switched can be
+    /// read after the stop.
     Started(ConsumerId),
-    /// An option is not there, or does not take this value.
+    /// The option is unknown, or the value is invalid for it.
     BadOption {
         /// Its number.
         option: u32,
         /// The value.
         value: i64,
     },
-    /// The program cannot be run.
+    /// The program is refused.
     Program(ProgramError),
 }
 

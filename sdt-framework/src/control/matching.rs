@@ -1,4 +1,4 @@
-//! Which probes a description means, without holding up the framework.
+//! Matching a description in portions, so that the framework's lock is not held for long.
 
 use dtrace_abi::spec::Spec;
 
@@ -7,12 +7,12 @@ use crate::control::Control;
 use crate::control::error::ConsumerError;
 use crate::control::tables::Tables;
 
-/// How many probes are looked at while the framework is locked once.
+/// The number of probes that are compared while the framework is locked once.
 pub(crate) const BATCH: usize = 64;
 
 impl<H: Host> Control<H> {
-    /// Calls `f` for every probe that a description means, with the framework locked: all the time if few can
-    /// be meant, otherwise anew for every few probes that are looked at.
+    /// Calls `f` for every probe that a description matches, with the framework locked. If more than [`BATCH`] probes can
+    /// match, the lock is released after each batch.
     pub(crate) fn for_each_match(
         &self,
         spec: &Spec,

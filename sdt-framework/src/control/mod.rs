@@ -1,23 +1,23 @@
-//! Control: consumers and their sessions, building programs, what consumers ask, and who asks: server and console.
+//! The layer *control*: sessions of consumers, building programs, queries, the server and the console.
 //!
-//! | file | what it is |
+//! | file | task |
 //! |---|---|
-//! | `tables` | all that is behind the framework's lock |
-//! | `config`, `footprint` | how much there is room for, and how much memory that takes |
-//! | `error`, `refused` | why requests and programs are refused |
+//! | `tables` | all data behind the framework's lock |
+//! | `config`, `footprint` | sizes of tables, and the memory that they need |
+//! | `error`, `refused` | errors of requests and of programs |
 //! | `provide` | providers and their probes |
 //! | `own`, `profile` | the framework's own providers: `dtrace` and `profile` |
 //! | `open` | consumers open and close |
 //! | `options`, `session`, `send` | consumers send options and programs |
-//! | `build`, `builder`, `steps`, `programs` | programs are checked, and become clauses |
+//! | `build`, `builder`, `steps`, `programs` | building clauses from programs |
 //! | `arguments` | the clause that records a probe's arguments, for consumers without a compiler |
-//! | `enable`, `pool`, `retained`, `matching` | enablings: of the probes that there are, and of those that come |
+//! | `enable`, `pool`, `retained`, `matching` | enablings of existing and of later probes |
 //! | `prepare`, `start` | a consumer starts and stops |
-//! | `query` | consumers read what was recorded, and what describes it |
-//! | `anonymous` | tracing before there is a consumer |
-//! | `halt` | the machine stops for a debugger, or the host is copied or ends |
+//! | `query` | consumers read records and their descriptions |
+//! | `anonymous` | tracing before a consumer connects |
+//! | `halt` | a debugger stops the machine, or the host is copied or ends |
 //! | `dump` | describes the memory for dumps |
-//! | `tracer` | a framework whose host is not known, for `server` and `console` |
+//! | `tracer` | the trait by which `server` and `console` use a framework |
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ use crate::base::sync::{AtomicCount, widen};
 use crate::base::word::Word;
 use crate::registry::live::Live;
 use crate::run::consumer::{Consumer, ConsumerId};
-use crate::run::fire::{Enabled, Found, Framework, Probes, Shared};
+use crate::run::fire::{Args, Enabled, Found, Framework, Probes, Shared};
 use crate::run::own::OwnProbes;
 
 mod anonymous;
@@ -70,7 +70,7 @@ mod steps;
 mod tables;
 pub(crate) mod tracer;
 
-/// The state of a framework, and all that is done with it. No function here is called in probe context, except those that say so.
+/// The state of a framework and the functions of the facade. Probe context calls only the functions that state it.
 pub(crate) struct Control<H: Host> {
     pub(crate) host: H,
     /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
@@ -92,23 +92,24 @@ impl Probes for Live<Enabled> {
     fn find(&self, id: u32) -> Option<Found<'_>> {
         let probe = Self::find(self, id)?;
         Some(Found {
-            // SAFETY: it is live, and what is found is not used beyond this probe context.
+            // SAFETY: the probe is live, and `Found` is used only in this probe context.
             origin: unsafe { probe.origin() },
             predicate: probe.predicate(),
             consumers: probe.consumers(),
-            enabled: self.enablings(probe),
+            chain: probe.chain(),
+            nodes: self.nodes(),
         })
     }
 }
 
-/// The consumer with this number, and its index.
+/// Finds a consumer by its number. Returns its index, too.
 fn find(shared: &Shared, id: ConsumerId) -> Result<(usize, &'static Consumer), ConsumerError> {
     let mut consumers = shared.consumers.iter().enumerate();
     consumers.find(|(_, consumer)| consumer.is(id)).ok_or(ConsumerError::NotOpen(id))
 }
 
 impl<H: Host> Control<H> {
-    /// A framework that has no memory yet.
+    /// Creates a framework without memory.
     pub(crate) const fn new(host: H) -> Self {
         Self {
             host,
@@ -122,14 +123,14 @@ impl<H: Host> Control<H> {
         }
     }
 
-    /// Gives the framework its memory.
+    /// Allocates the tables in this memory.
     pub(crate) fn init(
         &self,
         memory: &'static mut [MaybeUninit<u8>],
         config: &Config,
     ) -> Result<(), InitError> {
         config.check()?;
-        // Probe context is refused, too: there is none before there is memory.
+        // This also refuses in probe context, which does not exist before `init`.
         if self.memory.is_completed() {
             return Err(InitError::Ready);
         }
@@ -149,14 +150,14 @@ impl<H: Host> Control<H> {
         *tables = Tables::new(arena, config).ok_or(too_small)?;
         let Tables { map, registry, .. } = &mut *tables;
         map.begin(head, end, cpus, registry.name_tables());
-        // SAFETY: they are this framework's.
+        // SAFETY: the flags are those of this framework, allocated above.
         unsafe { self.host.contexts(Contexts::new(shared.cpus)) };
         let live = tables.registry.live();
         self.memory.call_once(|| (shared, live));
         Ok(())
     }
 
-    /// What hits read and write, once there is memory.
+    /// Returns the data of hits, after `init`.
     fn shared(&self) -> Result<&Shared, ConsumerError> {
         self.memory.get().map(|(shared, _)| shared).ok_or(ConsumerError::NotReady)
     }
@@ -171,14 +172,20 @@ impl<H: Host> Control<H> {
         Contexts::new(shared.cpus).need_thread(|| self.host.cpu())
     }
 
-    /// What fires probes. Probe context.
+    /// Returns the part of the framework that records hits. Probe context.
     #[inline(always)]
     pub(crate) fn framework(&self) -> Framework<'_, H, Live<Enabled>> {
         let memory = self.memory.get().map(|(shared, live)| (shared, live));
         Framework { host: &self.host, own: &self.own, stray: &self.stray, memory }
     }
 
-    /// CPUs that fire probes.
+    /// Records a hit. Probe context, with interrupts off.
+    #[inline(never)]
+    pub(crate) fn record(&self, id: u32, args: Args<'_>) {
+        self.framework().record(id, args);
+    }
+
+    /// Returns the number of CPUs.
     pub(crate) fn cpus(&self) -> usize {
         self.shared().map_or(0, |shared| shared.cpus.len())
     }
@@ -191,7 +198,7 @@ impl<H: Host> Control<H> {
         self.tables.lock().share = bytes;
     }
 
-    /// What happened so far. Callable anywhere.
+    /// Returns the counters. Callable anywhere.
     pub(crate) fn counters(&self) -> Counters {
         let cpus = self.shared().map_or(&[][..], |shared| shared.cpus);
         Counters {
@@ -202,7 +209,7 @@ impl<H: Host> Control<H> {
     }
 }
 
-/// `None` when there is no room.
+/// Allocates the data of hits; `None` if there is no room.
 fn shared(arena: &mut Arena, config: &Config, cpus: usize) -> Option<Shared> {
     Some(Shared {
         consumers: arena.slice(config.consumers, |_| Consumer::closed())?.leak(),

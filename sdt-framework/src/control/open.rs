@@ -49,12 +49,12 @@ impl<H: Host> Control<H> {
         self.remove(&mut tables, index, |_, _| true);
         consumer.close();
         self.host.sync();
-        // SAFETY: it has stopped, and since then every CPU has been outside probe context.
+        // SAFETY: the consumer has stopped, and `sync` has since waited until every CPU was outside probe context.
         unsafe { consumer.give_state(None) };
         if let Some(mut session) = tables.sessions.get_mut(index).and_then(Option::take) {
             let sent = core::mem::replace(&mut *session, Session::new());
             tables.arena.free(session);
-            // SAFETY: it has no enablings any more, and since then every CPU has been outside probe context.
+            // SAFETY: `remove` has removed its enablings, and `sync` has since waited until every CPU was outside probe context.
             unsafe { sent.free(&mut tables.arena) };
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The provider `profile`: `profile-N` and `tick-N`, as often as their names say.
+//! The provider `profile`: the probes `profile-N` and `tick-N`.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use crate::base::word::Word;
 use crate::control::Control;
 use crate::run::fire::Args;
 
-/// Nanoseconds that the shortest interval has (`profile_interval_min`, profile.c).
+/// The shortest interval in nanoseconds (`profile_interval_min`, profile.c).
 const SHORTEST: u64 = 200_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Probes that are there without being asked for, as in profile.c, where they leave room for others.
+/// The probes that exist from the beginning, as in profile.c, if there is room for more.
 const LISTED: [&core::ffi::CStr; 13] = [
     c"profile-97",
     c"profile-199",
@@ -35,9 +35,9 @@ const LISTED: [&core::ffi::CStr; 13] = [
     c"tick-5000",
 ];
 
-/// The provider, of which there is one.
+/// The provider.
 pub(crate) struct Profiles {
-    /// By a thread that registers it, or has.
+    /// Whether a thread registers the provider, or has registered it.
     is_claimed: AtomicBool,
     profile: spin::Once<Profile>,
 }
@@ -47,7 +47,7 @@ impl Profiles {
         Self { is_claimed: AtomicBool::new(false), profile: spin::Once::new() }
     }
 
-    /// The provider, if it is registered. Probe context.
+    /// Returns the provider, if it is registered. Probe context.
     fn get(&self) -> Option<&Profile> {
         self.profile.get()
     }
@@ -57,28 +57,28 @@ impl Profiles {
 struct Profile {
     provider: ProviderId,
     timers: &'static [Timer],
-    /// When each fires next on each CPU: those of the first timer first.
+    /// The next deadlines, for each timer those of all CPUs.
     deadlines: &'static [Word],
     cpus: usize,
 }
 
-/// What a probe needs.
+/// The timer of a probe.
 struct Timer {
     /// The probe; 0 until there is one.
     id: AtomicU32,
     is_enabled: AtomicBool,
-    /// Enabled, and nobody has gone since.
+    /// Whether it was enabled and no consumer has started since.
     is_new: AtomicBool,
     interval: Word,
-    /// When its probe was created, counted in probes that were created here.
+    /// The number of probes that this provider had created before its probe.
     age: Word,
-    /// Whether its probe is [listed](LISTED) without being asked for.
+    /// Whether its probe [exists from the beginning](LISTED).
     is_listed: AtomicBool,
     /// Whether it fires on every CPU: `profile-N`.
     everywhere: AtomicBool,
 }
 
-/// What a name says: whether it fires on every CPU, and every how many nanoseconds.
+/// Parses a name: whether the probe fires on every CPU, and its interval in nanoseconds.
 fn parse(name: &[u8]) -> Option<(bool, u64)> {
     let (everywhere, rest) = match name.strip_prefix(b"profile-") {
         Some(rest) => (true, rest),
@@ -312,7 +312,7 @@ impl<H: Host> Control<H> {
                     deadline.set(due);
                     if let Some(id) = ProbeId::new(timer.id.load(Ordering::Relaxed)) {
                         let args: [u64; ARGS] = [kernel_pc, process_pc, late, 0, 0, 0, 0, 0, 0, 0];
-                        self.framework().record(id.get(), Args::All(&args));
+                        self.record(id.get(), Args::All(&args));
                     }
                 }
                 next = Some(next.map_or(due, |next| next.min(due)));

@@ -1,23 +1,23 @@
-//! The programs of a consumer: their clauses, and what these need when they run.
+//! The programs of a consumer: clauses, formats, and the memory that these need when they run.
 
 use crate::base::arena::Bundle;
 use crate::machine::{Declarations, Memory};
 use crate::run::clause::{Aggregation, Clause, Target};
 use crate::run::make::Needs;
 
-/// Programs that were taken.
+/// The accepted programs of a consumer.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// Clauses and all that belongs to them.
+    /// The allocations of clauses.
     pub(super) kept: Bundle,
-    /// The memory of variables and strings, and the tables of their declarations.
+    /// The allocations of variables, strings, and tables of declarations.
     pub(super) space: Bundle,
     pub(crate) memory: &'static Memory<'static>,
     pub(super) declarations: Declarations<'static>,
-    /// All clauses of a program, and those of the programs before it.
+    /// The clauses of the last program, which link to those of earlier programs.
     pub(super) clauses: Option<&'static Sent>,
     pub(super) formats: Option<&'static Format>,
-    /// The numbers that were last given to a format and an aggregation.
+    /// The numbers of the last format and the last aggregation.
     pub(super) last_format: u16,
     pub(super) last_aggregation: u32,
     pub(crate) needs: Needs,
@@ -37,7 +37,7 @@ pub(super) struct Format {
     pub(super) before: Option<&'static Self>,
 }
 
-/// What has to be known to read what programs leave behind.
+/// A description that readers of buffers need.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Note {
     Clause(&'static Clause),
@@ -46,19 +46,19 @@ pub(super) enum Note {
 }
 
 impl Programs {
-    /// The text of a format.
+    /// Returns the text of a format.
     pub(crate) fn format(&self, number: u16) -> Option<&'static [u8]> {
         let mut formats = core::iter::successors(self.formats, |format| format.before);
         formats.find(|format| format.number == number).map(|format| format.text)
     }
 
-    /// All clauses.
+    /// Returns all clauses.
     fn clauses(&self) -> impl Iterator<Item = &'static Clause> + use<> {
         let sent = core::iter::successors(self.clauses, |sent| sent.before);
         sent.flat_map(|sent| sent.clauses)
     }
 
-    /// All aggregations, with the clauses that they are in.
+    /// Returns all aggregations and their clauses.
     fn aggregations(
         &self,
     ) -> impl Iterator<Item = (&'static Clause, &'static Aggregation)> + use<> {
@@ -70,12 +70,12 @@ impl Programs {
         })
     }
 
-    /// The aggregation with a number, and the clause that it is in.
+    /// Returns the aggregation with this number, and its clause.
     pub(crate) fn aggregation(&self, id: u32) -> Option<(&'static Clause, &'static Aggregation)> {
         self.aggregations().find(|(_, found)| found.id == id)
     }
 
-    /// All that has to be known to read what they leave behind.
+    /// Returns all descriptions that readers of buffers need.
     pub(super) fn notes(&self) -> impl Iterator<Item = Note> + use<> {
         let clauses = self.clauses().map(Note::Clause);
         let aggregations = self.aggregations().map(|(clause, of)| Note::Aggregation(clause, of));

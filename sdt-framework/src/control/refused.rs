@@ -1,4 +1,4 @@
-//! Why a program is not taken.
+//! Errors of programs.
 
 use core::fmt;
 
@@ -8,25 +8,25 @@ use dtrace_abi::spec::SpecError;
 
 use crate::machine::Invalid;
 
-/// Why a program is not taken.
+/// The reason why a program is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// It is no DOF, or what is in it is not whole.
+    /// The DOF is invalid or incomplete.
     Dof(DofError),
-    /// A clause, from 0, names no probes that there can be.
+    /// The probe description of a clause, counted from 0, is invalid.
     Spec(usize, SpecError),
-    /// A predicate's code may do harm, or would not end: the clause, from 0.
+    /// The code of a predicate is invalid: the clause, counted from 0.
     Predicate(usize, Invalid),
-    /// An action's: the clause and the action, from 0.
+    /// The code of an action is invalid: the clause and the action, counted from 0.
     Action(usize, usize, Invalid),
-    /// An action that is not possible: the clause and the action, from 0.
+    /// An action is invalid: the clause and the action, counted from 0.
     Malformed(usize, usize, Malformed),
-    /// Its pieces have gaps, or are longer than was said.
+    /// The pieces have gaps, or are longer than the announced size.
     Pieces,
-    /// It is longer than any kernel takes.
+    /// The program is longer than the limit (`dtrace_dof_maxsize`).
     Long(u64),
-    /// It uses its sections so often that it would be, if each were there as often.
+    /// The program uses its sections so often that it would exceed the limit without sharing them.
     Repeats,
 }
 
@@ -44,9 +44,13 @@ impl fmt::Display for ProgramError {
             Self::Malformed(clause, action, problem) => {
                 write!(f, "clause {clause}, action {action}: {problem}")
             }
-            Self::Pieces => f.write_str("the program's pieces do not follow each other"),
-            Self::Long(bytes) => write!(f, "the program has {bytes} bytes, which are too many"),
-            Self::Repeats => f.write_str("the program uses its sections too often"),
+            Self::Pieces => {
+                f.write_str("the pieces of the program have gaps; send it again from the beginning")
+            }
+            Self::Long(bytes) => {
+                write!(f, "the program has {bytes} bytes, more than the limit; split it")
+            }
+            Self::Repeats => f.write_str("the program uses its sections too often; split it"),
         }
     }
 }
@@ -59,35 +63,35 @@ impl From<DofError> for ProgramError {
     }
 }
 
-/// What is wrong with an action.
+/// The reason why an action is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
     /// No action has this number.
     Action(u32),
-    /// It needs a program.
+    /// The action has no program.
     NoProgram(Action),
-    /// Its program gives something else than it takes.
+    /// The result of the program has the wrong type.
     Type(Action),
-    /// What it records is too long: so many bytes.
+    /// The datum ends at this byte of the record, beyond the limit.
     Long(u32),
-    /// Its arguments make no aggregation.
+    /// The arguments of the aggregating function are invalid.
     Aggregation(Action),
-    /// There are not so many actions before it that can be its keys.
+    /// The aggregation has more keys than actions before it.
     Keys,
-    /// Behind `commit` nothing is recorded.
+    /// An action after `commit` records data.
     Commit,
-    /// Before `speculate` nothing is recorded, and it is once in a clause.
+    /// An action before `speculate` records data, or there are two `speculate`.
     Speculate,
-    /// It needs the option `destructive`.
+    /// The action needs the option `destructive`.
     Destructive(Action),
-    /// Its format is empty.
+    /// The format of the action is empty.
     EmptyFormat(Action),
-    /// There are more formats than can be numbered.
+    /// There are too many formats.
     Formats,
-    /// It aggregates behind `speculate` or `commit`.
+    /// An action after `speculate` or `commit` aggregates.
     Speculative(Action),
-    /// There are more actions than a clause has.
+    /// The clause has too many actions.
     TooMany(usize),
 }
 
@@ -96,21 +100,25 @@ impl fmt::Display for Malformed {
         match self {
             Self::Action(number) => write!(f, "no action has the number {number:#x}"),
             Self::NoProgram(action) => write!(f, "{}() has no expression", action.name()),
-            Self::Type(action) => write!(f, "{}() of another type", action.name()),
+            Self::Type(action) => {
+                write!(f, "the argument of {}() has the wrong type", action.name())
+            }
             Self::Long(bytes) => write!(f, "a datum ends at byte {bytes} of its record"),
-            Self::Aggregation(action) => write!(f, "{}() with such arguments", action.name()),
+            Self::Aggregation(action) => write!(f, "{}() has invalid arguments", action.name()),
             Self::Keys => f.write_str("an aggregation lacks keys"),
-            Self::Commit => f.write_str("something is recorded behind commit()"),
-            Self::Speculate => f.write_str("something is recorded before speculate()"),
+            Self::Commit => f.write_str("an action after commit() records data"),
+            Self::Speculate => f.write_str("an action before speculate() records data"),
             Self::Destructive(action) => {
-                write!(f, "{}() is destructive, and that was not allowed", action.name())
+                write!(f, "{}() is destructive and needs -w", action.name())
             }
             Self::EmptyFormat(action) => write!(f, "the format of {}() is empty", action.name()),
             Self::Speculative(action) => {
-                write!(f, "{}() aggregates behind speculate() or commit()", action.name())
+                write!(f, "{}() aggregates after speculate() or commit()", action.name())
             }
-            Self::Formats => f.write_str("there are too many formats"),
-            Self::TooMany(count) => write!(f, "{count} actions are too many"),
+            Self::Formats => f.write_str("the programs have too many formats"),
+            Self::TooMany(count) => {
+                write!(f, "the clause has {count} actions, more than the limit")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Enablings are retained: a probe that is created later is enabled, too, for the enablings that mean it.
+//! Retained enablings, which also enable probes that are created later.
 
 use core::ptr::NonNull;
 
@@ -13,26 +13,25 @@ use crate::run::clause::Clause;
 pub(crate) struct Retained {
     /// Index of the consumer.
     pub(crate) consumer: usize,
-    /// Which enabling it is.
+    /// The number of the enabling.
     pub(crate) number: usize,
-    /// How many probes were created before it.
+    /// The number of probes that were created before it.
     pub(crate) since: usize,
-    /// Which program it is a clause of: the number of the first one.
+    /// The program of its clause: the number of the enabling of the program's first clause.
     pub(crate) program: Option<usize>,
-    /// Which probes it means.
+    /// The description of its probes.
     pub(crate) spec: Spec,
-    /// What is done when they fire.
+    /// The clause that its probes run.
     pub(crate) clause: NonNull<Clause>,
-    /// The one before it.
+    /// The next one of the list.
     pub(crate) next: Option<Owned<Retained>>,
 }
 
-// SAFETY: the clause never changes, and is read while it is there.
+// SAFETY: the clause never changes, and is freed only after its consumer has closed, which removes this.
 unsafe impl Send for Retained {}
 
 impl Tables {
-    /// Keeps an enabling. Clauses of one program, which come one after the other, keep their order; otherwise the latest
-    /// is first, as in DTrace.
+    /// Retains an enabling. Clauses of one program keep their order; otherwise the latest enabling is first, as in DTrace.
     pub(crate) fn retain(&mut self, mut enabling: Owned<Retained>) {
         let is_of = |other: &Retained| other.program.is_some() && other.program == enabling.program;
         let all = core::iter::successors(self.retained.as_ref(), |other| other.next.as_ref());
@@ -47,7 +46,7 @@ impl Tables {
         *link = Some(enabling);
     }
 
-    /// Drops those retained enablings that `which` means.
+    /// Removes the retained enablings that `which` selects.
     pub(crate) fn forget(&mut self, which: impl Fn(&Retained) -> bool) {
         let mut kept = None;
         let mut rest = self.retained.take();
@@ -60,7 +59,7 @@ impl Tables {
                 kept = Some(enabling);
             }
         }
-        // They have come to be the other way round.
+        // The loop above has reversed the order.
         while let Some(mut enabling) = kept {
             kept = enabling.next.take();
             enabling.next = self.retained.take();

@@ -33,7 +33,7 @@ pub(crate) struct Session {
     pub(crate) running: Bundle,
 }
 
-// SAFETY: the clause never changes, and is read while it is there.
+// SAFETY: the clause never changes, and only `free` of this session frees it.
 unsafe impl Send for Session {}
 
 /// Programs as they were before one was taken that is being enabled.
@@ -191,7 +191,7 @@ impl Session {
             let refused = core::mem::replace(&mut self.programs, undecided.before.take());
             arena.free(undecided);
             if let Some(refused) = refused {
-                // SAFETY: by the contract above nobody looks at it.
+                // SAFETY: no enabling refers to the program, and the consumer has not started, as `# Safety` requires.
                 unsafe {
                     refused.kept.free(arena);
                     refused.space.free(arena);
@@ -245,7 +245,7 @@ impl Session {
         if let Some((bytes, _)) = self.incoming {
             arena.free(bytes);
         }
-        // SAFETY: by the contract above.
+        // SAFETY: the enablings are removed, and every CPU has been outside probe context since, as `# Safety` requires.
         unsafe {
             if let Some(programs) = self.programs {
                 programs.kept.free(arena);

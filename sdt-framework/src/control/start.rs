@@ -22,7 +22,7 @@ impl<H: Host> Control<H> {
             let Tables { arena, sessions, .. } = &mut *tables;
             let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
             let session = session.ok_or(ConsumerError::NotOpen(id))?;
-            // Its buffers have room for the clause only if the clause was there when they were made.
+            // The buffers have room for the clause only if they were allocated after it.
             if session.arguments.is_none() && consumer.state().is_some() {
                 return Err(ConsumerError::Started(id));
             }
@@ -55,7 +55,7 @@ impl<H: Host> Control<H> {
         self.framework().fire_own(own, consumer, &args)
     }
 
-    /// Makes the state of a consumer's run, if it has sent or enabled anything and the state is not there yet.
+    /// Allocates the state of a consumer's run, if it has clauses and no state yet.
     fn prepare(
         &self,
         tables: &mut Tables,
@@ -80,11 +80,11 @@ impl<H: Host> Control<H> {
         let memory = (arena, &mut session.running);
         let made = prepare(sent, (id.get(), consumer), given, map, memory)?;
         if session.arguments.is_some() {
-            // It is the kernel itself, which does not disappear.
+            // The consumer is the kernel itself, which cannot disappear.
             made.state.never_time_out();
         }
-        // SAFETY: it has not started since it was opened, or has had no enablings since, so no CPU looks there; and of the consumer
-        // that was open before nothing is left.
+        // SAFETY: the consumer has not started since it was opened, or has had no enablings since, so no CPU reads the state; `close`
+        // of the previous consumer has waited for every CPU to leave probe context.
         unsafe { consumer.give_state(Some(made.state)) };
         map.publish(index, id.get(), made.shown);
         Ok(())

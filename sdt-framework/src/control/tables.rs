@@ -12,7 +12,7 @@ use crate::registry::tables::Registry;
 use crate::run::consumer::ConsumerId;
 use crate::run::fire::Enabled;
 
-/// Providers and probes, consumers and their enablings, and what is left of the memory.
+/// The registry, the sessions and enablings of consumers, and the free memory.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(super) registry: Registry<Enabled>,

@@ -36,9 +36,6 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::enable`](crate::Dtrace::enable).
     fn enable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
 
-    /// As [`Dtrace::disable`](crate::Dtrace::disable).
-    fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
-
     /// As [`Dtrace::claim`](crate::Dtrace::claim).
     fn claim(&self, rights: Rights) -> Option<ConsumerId>;
 

@@ -1,8 +1,8 @@
-//! What functions of a kernel cost.
+//! The costs of a kernel's functions.
 
-/// What functions of a [`Kernel`](super::Kernel) cost, in units of the budget that a hit has. A unit is about a nanosecond of a
-/// current processor's, and the budget is [`BUDGET`](Self::BUDGET) of them: a host whose functions make system calls says here
-/// how many nanoseconds these take, so that no program holds its caller for long.
+/// The costs of functions of a [`Kernel`](super::Kernel), in units of the budget of a hit. A unit is about a nanosecond on a
+/// current processor; the budget is [`BUDGET`](Self::BUDGET) units. A host whose functions make system calls states their
+/// duration here, so that no program holds its caller for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Costs {
     /// One call of [`load`](super::Kernel::load), whatever its length, with [`is_toxic`](super::Kernel::is_toxic).
@@ -16,10 +16,10 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What all clauses of all consumers may do at one hit, in these units.
+    /// The budget of all clauses of all consumers at one hit.
     pub const BUDGET: u32 = 1 << 22;
 
-    /// Of a kernel that looks at ranges and loads, and follows frame pointers.
+    /// The costs of a kernel that checks ranges, loads, and follows frame pointers.
     pub const DEFAULT: Self = Self { load: 32, user: 64, stack: 128, frame: 32 };
 }
 

@@ -1,4 +1,4 @@
-//! What programs in D ask of the kernel they run in, and who answers.
+//! The interface of D programs to the kernel.
 
 mod costs;
 mod readable;
@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU32;
 pub use costs::Costs;
 pub use readable::Readable;
 
-/// A number that the kernel knows of what runs now: variables of D.
+/// A number that describes the current thread or process: a variable of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of D's variables")]
 pub enum Number {
@@ -29,7 +29,7 @@ pub enum Number {
     Jid,
 }
 
-/// A text that the kernel knows of what runs now: variables of D.
+/// A text that describes the current process: a variable of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of D's variables")]
 pub enum Text {
@@ -39,7 +39,7 @@ pub enum Text {
     Execargs,
 }
 
-/// What a program asks of a lock: subroutines of D.
+/// A question about a lock: a subroutine of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of D's subroutines")]
 pub enum LockQuestion {
@@ -55,7 +55,7 @@ pub enum LockQuestion {
     SxIsexclusive,
 }
 
-/// What stands at an address of the kernel's.
+/// A symbol of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     /// Its module.
@@ -68,7 +68,7 @@ pub struct Symbol<'a> {
     pub size: u64,
 }
 
-/// What a module declares for programs: its structs and enums, and translators.
+/// The declarations of a module for D programs: structs, enums and translators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleText<'a> {
     /// The module, as its probes have it.
@@ -77,7 +77,7 @@ pub struct ModuleText<'a> {
     pub text: &'a [u8],
 }
 
-/// What destructive actions do.
+/// A destructive action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destruction {
     /// Stops the process that runs.
@@ -92,7 +92,7 @@ pub enum Destruction {
     Chill(u64),
 }
 
-/// A kernel of which nothing is known: programs that ask it are stopped.
+/// A kernel without any interface: it stops programs that use one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unknown;
 
@@ -106,105 +106,106 @@ impl Kernel for Unknown {
     }
 }
 
-/// The kernel, as programs see it. Everything here is called in probe context: it takes no lock, allocates
-/// nothing, faults nowhere and calls nothing that can itself be probed.
+/// The interface of D programs to the kernel. All functions run in probe context, unless they state otherwise: they take no
+/// lock, allocate nothing, do not fault, and call nothing that can have a probe.
 ///
-/// Two things every kernel has; the others it may have. A program that asks for what the kernel has not is
-/// stopped with an illegal operation, as in DTrace.
+/// Two functions are required, the others are optional. A program that uses one that the kernel does not have is stopped with
+/// an illegal operation, as in DTrace.
 ///
-/// Nothing of this has to be believed for memory to stay safe: a wrong answer makes a wrong trace. A function of the
-/// framework that waits or frees memory refuses if it is called here ([`ProbeContext`](crate::ProbeContext)).
+/// Memory safety does not depend on the answers: a wrong answer makes a wrong trace. A function of the framework that waits or
+/// frees memory refuses if it is called here ([`ProbeContext`](crate::ProbeContext)).
 pub trait Kernel {
-    /// Nanoseconds since boot.
+    /// Returns the nanoseconds since boot.
     fn timestamp(&self) -> u64;
 
-    /// Copies kernel memory, all of `into`, or says that it cannot be read (then what `into` holds does not
-    /// matter). The address is whatever a program has computed: this looks whether it can be read, in a list
-    /// of ranges or by a load whose fault is caught. Never is anything read that reading changes: device
-    /// memory and the like is [toxic](Self::is_toxic).
+    /// Copies kernel memory to all of `into`; returns `false` if it cannot be read, and then the content of `into` does not
+    /// matter. A program computes the address, so this function checks it by a list of ranges, or by a load whose fault the
+    /// kernel catches. The framework does not read [toxic](Self::is_toxic) memory, such as device memory.
     fn load(&self, address: u64, into: &mut [u8]) -> bool;
 
-    /// What the functions below cost that programs can call often. Asked when a consumer first goes, not in probe context.
+    /// Returns the costs of the functions below that programs can call often. Called when a consumer first starts, not in
+    /// probe context.
     fn costs(&self) -> Costs {
         Costs::DEFAULT
     }
 
-    /// Whether any byte of a range of kernel memory must not be read by anybody.
+    /// Returns whether any byte of a range of kernel memory must not be read.
     fn is_toxic(&self, _address: u64, _length: u64) -> bool {
         false
     }
 
-    /// Whether loads of 2, 4 and 8 bytes have to be aligned; others are faults then. In DTrace: not on x86.
+    /// Returns whether loads of 2, 4 and 8 bytes must be aligned; unaligned loads are faults then. As in DTrace, false on x86.
     fn aligned(&self) -> bool {
         cfg!(not(any(target_arch = "x86", target_arch = "x86_64")))
     }
 
-    /// Identity of the thread that runs, from 1 to 2^61 - 1, which no other thread has at the same time: what
-    /// thread-local variables are of.
+    /// Returns the identity of the current thread, from 1 to 2^61 - 1, which no other thread has at the same time.
+    /// Thread-local variables belong to it.
     fn thread(&self) -> u64 {
         1
     }
 
-    /// How many interrupts are being handled: they have thread-local variables of their own. 3 bits count.
+    /// Returns the number of nested interrupts, which have their own thread-local variables. The framework uses 3 bits.
     fn interrupts(&self) -> u8 {
         0
     }
 
-    /// A number of what runs now. `Caller` and `Stackdepth` are asked of [`stack`](Self::stack) if this does not know them.
+    /// Returns a number. For `Caller` and `Stackdepth`, `None` makes the framework call [`stack`](Self::stack).
     fn number(&self, _which: Number) -> Option<u64> {
         None
     }
 
-    /// A text of what runs now, without a zero byte. It stays as it is while the probe fires.
+    /// Returns a text without a zero byte. It does not change while the probe fires.
     fn text(&self, _which: Text) -> Option<&[u8]> {
         None
     }
 
-    /// An argument of the probe that was not brought along; 0 if there is none.
+    /// Returns an argument that the hit does not contain; 0 if there is none.
     fn argument(&self, _index: u64) -> u64 {
         0
     }
 
-    /// A register of the process's (`uregs[]`).
+    /// Returns a register of the process (`uregs[]`).
     fn user_register(&self, _index: u64) -> Option<u64> {
         None
     }
 
-    /// Copies memory of the process that runs, without waiting for a page that is not there.
+    /// Copies memory of the current process, without waiting for a page that is not present.
     fn copyin(&self, _address: u64, _into: &mut [u8]) -> bool {
         false
     }
 
-    /// Copies to memory of the process that runs, likewise.
+    /// Copies to memory of the current process, without waiting for a page that is not present.
     fn copyout(&self, _from: &[u8], _address: u64) -> bool {
         false
     }
 
-    /// About a lock at an address, of which it is known only that a program has computed it.
+    /// Answers a question about the lock at an address that a program has computed.
     fn lock(&self, _question: LockQuestion, _address: u64) -> Option<u64> {
         None
     }
 
-    /// Whether what runs is, or descends from, the process with this number.
+    /// Returns whether the current process is the process with this number, or one of its descendants.
     fn progenyof(&self, _process: u64) -> Option<bool> {
         None
     }
 
-    /// Return addresses of the kernel's stack, the function that fired first, as many as there are and fit: of a probe
-    /// whose provider says that so many frames of its own are on top. How many there are.
+    /// Writes the return addresses of the kernel's stack, as many as fit, beginning with the function that fired. `_own` is
+    /// the number of frames of the provider on top of it. Returns the number of addresses.
     fn stack(&self, _own: u32, _frames: &mut [u64]) -> usize {
         0
     }
 
-    /// Addresses of the process's stack, its program counter first, likewise.
+    /// Writes the return addresses of the process's stack, beginning with the program counter. Returns their number.
     fn ustack(&self, _frames: &mut [u64]) -> usize {
         0
     }
 
-    /// What stands at an address of the kernel's, for consumers: not called in probe context.
+    /// Passes the symbol at a kernel address to `_show`, for consumers. Not called in probe context.
     fn symbol(&self, _address: u64, _show: &mut dyn FnMut(Symbol<'_>)) {}
 
-    /// A variable or function by its name, of this module if one is said, for consumers: not called in probe context.
+    /// Passes a variable or function with this name to `_show`, for consumers; only of this module, if one is given. Not called
+    /// in probe context.
     fn symbol_named(
         &self,
         _module: Option<&[u8]>,
@@ -213,9 +214,9 @@ pub trait Kernel {
     ) {
     }
 
-    /// What a module declares, for consumers: not called in probe context. Modules are counted from 0, those that declare
-    /// anything; without this function there is the image that this framework is in. A kernel that loads modules keeps what
-    /// their files have in section `.sdt_types`.
+    /// Passes the declarations of a module to `show`, for consumers. Not called in probe context. `index` counts the modules that
+    /// declare anything from 0. By default, only the image of this framework is known. A kernel that loads modules keeps the
+    /// content of the section `.sdt_types` of their files.
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
         if let Some(sdt_core::Declared { module, text }) =
             sdt_core::declared().filter(|_| index == 0)
@@ -224,18 +225,18 @@ pub trait Kernel {
         }
     }
 
-    /// Does something that only programs may that are declared destructive; says whether this kernel can.
+    /// Performs a destructive action. Returns whether this kernel supports it.
     fn destroy(&self, _how: Destruction) -> bool {
         false
     }
 
-    /// A word of the thread that runs, which is 0 when the thread comes to be and whenever its process gets another name, and
-    /// is otherwise left alone: the predicate that was false for this thread the last time (`t_predcache`).
+    /// Returns a word of the current thread for the number of the predicate that was false last (`t_predcache`). The kernel
+    /// sets it to 0 when it creates the thread and when the name of the process changes, and does not change it otherwise.
     fn predicate_cache(&self) -> Option<&AtomicU32> {
         None
     }
 
-    /// A speculation that is free, 0 if there is none: `None` where nobody speculates.
+    /// Returns the number of a free speculation, 0 if there is none, or `None` if there are no speculations.
     fn speculation(&self) -> Option<u64> {
         None
     }

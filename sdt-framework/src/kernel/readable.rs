@@ -1,14 +1,14 @@
-//! A kernel of which programs in D may read memory.
+//! A kernel interface for reading memory.
 
 use core::ops::Range;
 
 use crate::kernel::Kernel;
 
-/// A [`Kernel`] of which programs may read memory that is always there, and of which nothing else is known. For
-/// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::smp::Machine::kernel); a kernel that has more to say
-/// asks this one in its own [`load`](Kernel::load).
+/// A [`Kernel`] that lets programs read memory that is always mapped, and supports nothing else. For
+/// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::smp::Machine::kernel). A kernel that supports more can
+/// call this one in its own [`load`](Kernel::load).
 ///
-/// Without any, an argument that is an address is a number for D, and what it leads to an invalid address.
+/// Without it, D can print an argument that is an address, but reading from it is an invalid address.
 ///
 /// ```
 /// use sdt_framework::kernel::{Kernel as _, Readable};
@@ -17,7 +17,7 @@ use crate::kernel::Kernel;
 ///
 /// let start = TEXT.as_ptr().expose_provenance();
 /// let ranges = Box::leak(Box::new([start..start + TEXT.len()]));
-/// // SAFETY: a static is always there.
+/// // SAFETY: a static is always mapped.
 /// let readable = unsafe { Readable::new(ranges) };
 /// let mut into = [0; 4];
 /// assert!(readable.load(start as u64 + 1, &mut into) && into == *b"ello");
@@ -29,16 +29,16 @@ pub struct Readable {
 }
 
 impl Readable {
-    /// One of the memory at these addresses. What is read is in one of them: two that touch are better given as one.
+    /// Allows reading these ranges. Each read must be inside one range, so pass adjacent ranges as one.
     ///
     /// # Safety
-    /// From the first use on all of it is mapped at these addresses, can be read on every CPU, in any context, for as long as
-    /// the program runs, and reading changes nothing: it is RAM, or ROM, and no device's. What stands there may change at any time.
+    /// From the first use until the program ends, all of these addresses are mapped and readable on every CPU and in any
+    /// context, and reading has no side effects: they are RAM or ROM, not device memory. The content may change at any time.
     pub const unsafe fn new(ranges: &'static [Range<usize>]) -> Self {
         Self { ranges }
     }
 
-    /// Whether all of these bytes are among them.
+    /// Returns whether all of these bytes are in one range.
     fn contains(&self, start: usize, length: usize) -> bool {
         start.checked_add(length).is_some_and(|end| {
             self.ranges.iter().any(|range| range.start <= start && end <= range.end)
@@ -47,7 +47,7 @@ impl Readable {
 }
 
 impl Kernel for Readable {
-    /// None: hosts have a clock of their own, which is asked instead.
+    /// Returns 0: the framework uses the clock of the host.
     fn timestamp(&self) -> u64 {
         0
     }
@@ -59,7 +59,8 @@ impl Kernel for Readable {
         };
         for (address, byte) in (start..).zip(into) {
             let from = core::ptr::with_exposed_provenance::<u8>(address);
-            // SAFETY: by the contract of `new`; volatile, as others may write there meanwhile.
+            // SAFETY: `contains` has checked the range, which is mapped and readable, as `new` requires. Volatile, because other
+            // threads may write there.
             *byte = unsafe { from.read_volatile() };
         }
         true

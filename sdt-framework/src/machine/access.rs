@@ -148,7 +148,7 @@ impl<K: Kernel> Firing<'_, K> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
         let length = match place.region {
-            // What was not allocated in this clause is nobody's.
+            // Only scratch space that was allocated in this clause is accessible.
             Region::Scratch => self.used as u64,
             Region::Literals => memory.literals.len() as u64 * 8,
             Region::Global => memory.globals.referred(0, place.item)?.2.into(),
@@ -287,8 +287,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// As [`copy`](Self::copy), of what is stored in a place of its own type (`copys`): a string that ends before that many bytes
-    /// goes on with zeroes.
+    /// Copies like [`copy`](Self::copy), for a store to a place of its own type (`copys`): after the end of a string, zeroes follow.
     pub(crate) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
         self.check_store(to, length)?;
         let there = self.own_length(from).map_or(length, |there| there.min(length));
@@ -322,7 +321,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(most)
     }
 
-    /// Copies what is referred to into a variable.
+    /// Copies a value to a variable by reference.
     pub(crate) fn copy_value(&mut self, from: u64, to: u64, shape: Shape) -> Result<(), Stop> {
         match shape {
             Shape::Value => self.store(Width::U64, from, to),
@@ -399,7 +398,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(if null.get() == 0 { address } else { 0 })
     }
 
-    /// Assigns what is referred to; 0 makes the variable NULL.
+    /// Assigns a variable by reference; 0 makes it NULL.
     pub(crate) fn store_ref(
         &mut self,
         region: Region,

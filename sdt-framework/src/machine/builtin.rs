@@ -37,7 +37,7 @@ impl<K: Kernel> Firing<'_, K> {
         if self.access.kernel { Ok(()) } else { Err(Stop::new(Fault::KernelPrivilege)) }
     }
 
-    /// A variable that is no array. Which of them needs what is as in `dtrace_dif_variable`.
+    /// Returns the value of a variable that is no array. It needs the same rights as in `dtrace_dif_variable`.
     pub(crate) fn builtin(&mut self, variable: Builtin) -> Result<u64, Stop> {
         let number = match variable {
             Builtin::Timestamp => return Ok(self.timestamp()),

@@ -147,9 +147,8 @@ impl<'a> Declarations<'a> {
         Self { platform, memory, globals, threads, locals, used: Used::default(), check: 0 }
     }
 
-    /// The same declarations with more room, in memory that nobody has used: tables that are at least as long, and
-    /// a [`Memory`] with at least as many words. Programs that were checked go on with that one. Values are not taken
-    /// along: no program has run yet.
+    /// Copies the declarations to new, larger memory: tables that are at least as long, and a [`Memory`] with at least as many
+    /// words, which validated programs use from then on. Values are not copied, because no program has run yet.
     pub(crate) fn moved<'b>(
         &self,
         memory: &'b Memory<'b>,
@@ -179,7 +178,7 @@ impl<'a> Declarations<'a> {
         moved
     }
 
-    /// How much room what is declared takes, and how many variables there can be.
+    /// Returns the size of the declared variables, and the largest number of variables.
     pub(crate) fn extent(&self) -> Extent {
         let Used { literals, globals, locals } = self.used;
         let variables = [self.globals.len(), self.threads.len(), self.locals.len()];
@@ -329,8 +328,8 @@ fn agree(declared: &Declared, keyed: bool, shape: Shape, ty: (u8, u32)) -> Resul
     if size != 0 && size_before != size { Err(Problem::ChangedSize) } else { Ok(()) }
 }
 
-/// Takes words for a variable and empties them: one for a number; for what is held by reference one that
-/// says whether it is NULL, and those that are referred to.
+/// Allocates and clears the words of a variable: one for a number; for a value by reference one that contains whether it is
+/// NULL, and those of the value.
 fn place(
     statics: &Statics<'_>,
     used: &mut usize,

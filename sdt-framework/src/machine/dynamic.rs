@@ -1,15 +1,13 @@
 //! Dynamic variables: thread-local ones, and elements of associative arrays.
 //!
-//! Each is in a chunk, and the chunks are in a hash table whose chains are lists without locks: a variable
-//! that is removed is first marked in its own link, so that nothing can be put behind it, and then unlinked
-//! by whoever comes past (Michael, "High performance dynamic lock-free hash tables and list-based sets",
-//! SPAA 2002). dtrace.c has a lock for each bucket instead, for removals.
+//! Each is in a chunk, and the chunks are in a hash table whose chains are lists without locks. Removing a variable marks its own
+//! link, so that no chunk can be inserted after it; the next search that passes unlinks it (Michael, "High performance dynamic
+//! lock-free hash tables and list-based sets", SPAA 2002). dtrace.c takes a lock for each bucket for removals instead.
 //!
-//! Who is looking at a chunk that has been removed may go on looking, so it is not used again at once. As in
-//! dtrace.c it is *dirty* first; [`Dynamic::clean`], called by a thread now and then, has it *rinsing* while
-//! every CPU leaves probe context, and then it is *clean*. A CPU takes chunks from its own list of free
-//! ones, then its clean ones, then the others'. What finds no chunk is a drop, counted by what the chunks
-//! were that could not be had. With one CPU nobody else is looking, and a chunk is free again at once.
+//! Another CPU can still read a removed chunk, so it is not reused at once. As in dtrace.c it is *dirty* first.
+//! [`Dynamic::clean`], which a thread calls from time to time, makes it *rinsing* while every CPU leaves probe context, and then
+//! *clean*. A CPU takes chunks from its own list of free ones, then its clean ones, then those of other CPUs. Without a chunk,
+//! the assignment is a drop, counted by the state of the chunks. With one CPU, a removed chunk is free at once.
 
 use super::work::{LINK, MAKE};
 use crate::base::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
@@ -64,7 +62,7 @@ impl Default for PerCpu {
 pub struct DynamicDrops {
     /// There was none at all, or the variable was larger than a chunk.
     pub empty: u64,
-    /// There were removed ones that nobody had begun to clean.
+    /// Without a free chunk, but with dirty ones.
     pub dirty: u64,
     /// There were removed ones that were being cleaned.
     pub rinsing: u64,
@@ -222,14 +220,14 @@ impl<'a> Dynamic<'a> {
             if let Some(next) = self.chain.get(chunk as usize) {
                 next.store(first, Ordering::Relaxed);
             }
-            // Release: who finds the chunk finds what is in it.
+            // Release: a CPU that finds the chunk sees its content.
             let linked =
                 bucket.compare_exchange(first, link(chunk), Ordering::Release, Ordering::Relaxed);
             if linked.is_ok() {
                 return Ok(Some(chunk));
             }
-            // If another CPU was faster nobody has seen ours; but a list of free ones is only ever taken from
-            // while probes fire.
+            // Another CPU was faster, and no CPU has seen this chunk. It cannot go back to a list of free ones, from which CPUs only
+            // take while probes fire.
             match self.search(cpu, key, work).inspect_err(|_| self.retire(cpu, chunk))? {
                 Some(Found::None(now, chain)) => (first, bucket) = (now, chain),
                 Some(Found::Chunk(found)) => {
@@ -339,7 +337,7 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Takes a chunk that nobody can be looking at.
+    /// Takes a chunk that no CPU can reach.
     fn take(&self, cpu: usize) -> Option<u32> {
         let mine = self.cpus.get(cpu)?;
         let (before, after) = self.cpus.split_at_checked(cpu)?;

@@ -1,10 +1,10 @@
-//! What can go wrong while a program runs.
+//! Faults of programs.
 
 use core::fmt;
 
 use dtrace_abi::fault::Fault;
 
-/// A program was given up: what `dtrace:::ERROR` is told.
+/// The fault that stopped a program: the arguments of `dtrace:::ERROR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Why.

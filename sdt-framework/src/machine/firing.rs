@@ -34,8 +34,8 @@ pub struct Firing<'a, K> {
 }
 
 impl<'a, K: Kernel> Firing<'a, K> {
-    /// A firing. With the CPU's number, which is below what the [`Memory`] was made for, nobody else may be
-    /// in probe context meanwhile; `room` is the CPU's.
+    /// Creates a firing. The number of the CPU is below the number of CPUs of the [`Memory`], no other thread with this number is
+    /// in probe context meanwhile, and `room` belongs to the CPU.
     pub fn new(
         kernel: &'a K,
         memory: &'a Memory<'a>,
@@ -62,8 +62,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         }
     }
 
-    /// It is another consumer's turn, with what is its own. What clauses of others have left to be gone on with is not
-    /// for it.
+    /// Switches to another consumer, with its memory and rights. The position of `strtok` is not passed on.
     pub(crate) fn serve(&mut self, memory: &'a Memory<'a>, access: Access, room: Room<'a>) {
         (self.memory, self.access, self.room) = (memory, access, room);
         self.token = None;
@@ -75,7 +74,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.begin_within(epid);
     }
 
-    /// The next clause of a hit, with what is left of its budget.
+    /// Begins the next clause of a hit, with the rest of the budget.
     pub(crate) fn begin_within(&mut self, epid: u32) {
         self.epid = epid;
         self.used = 0;

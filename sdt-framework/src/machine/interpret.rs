@@ -15,15 +15,14 @@ use crate::base::word::Word;
 use crate::kernel::Kernel;
 
 impl<'a, K: Kernel> Firing<'a, K> {
-    /// Runs a program; returns its value, which for a type by reference is an address for
-    /// [`fetch`](Self::fetch).
+    /// Runs a program, and returns its value. For a type by reference, this is an address for [`fetch`](Self::fetch).
     ///
     /// # Errors
     ///
-    /// A fault. What the program did before it stays done.
+    /// A fault. Effects of earlier instructions remain.
     #[inline]
     pub fn run(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
-        // Most programs are one instruction, which needs no registers.
+        // Programs of one instruction need no registers. This saves a tenth of a hit that traces three of them: see the benchmark.
         let result = match program.ops.first() {
             Some(&Slot(Op::ReturnSet(value))) => Ok(value),
             Some(&Slot(Op::ReturnArg(index))) => self.argument(index.into()),
@@ -33,7 +32,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         result.map_err(|stop| stop.failure(0))
     }
 
-    // Apart, as it has many registers to keep.
+    // Not inlined, because it uses many registers.
     #[inline(never)]
     fn interpret(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
         // No instruction runs twice.

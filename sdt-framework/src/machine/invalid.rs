@@ -4,7 +4,7 @@ use core::fmt;
 
 use dtrace_abi::dif::Subr;
 
-/// A program that was not taken: what is wrong, and where.
+/// The reason why a program is refused, and the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// Where.
@@ -68,7 +68,7 @@ pub enum Problem {
     Subroutine(u16),
     /// A subroutine for structures that only the kernel it was made for has.
     Unsupported(Subr),
-    /// A subroutine that changes what is not the program's, and nobody has allowed that.
+    /// A destructive subroutine without the option `destructive`.
     Destructive(Subr),
     /// No type has this number.
     Type(u8),

@@ -4,7 +4,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `source` | programs as they come, which nobody has checked |
+//! | `source` | programs before validation |
 //! | `validate` | checks a DIFO: what passes is a [`Program`], the only thing the machine takes |
 //! | `decode` | checks an instruction, and makes one of the machine's of it |
 //! | `sizes` | how large the dynamic variables of a program are |
@@ -20,12 +20,12 @@
 //! | `work` | what each operation counts for in the budget of a hit |
 //!
 //! A program ends: it branches forward only, every length is bounded, and all work of the programs of a hit is charged to one
-//! budget (`work`). It touches nothing outside: what is its own is reached through slices, and what is
-//! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
+//! budget (`work`). It accesses its own memory through slices, and the kernel's memory through
+//! [`Kernel::load`](crate::kernel::Kernel::load). The machine contains no `unsafe`.
 //!
 //! # Differences from dtrace.c
 //! Where a program can tell, which programs by libdtrace do not do:
-//! - All registers begin as 0, and so do entries of the tuple that nobody pushed.
+//! - All registers begin as 0, and so do entries of the tuple that were not pushed.
 //! - A shift takes the count modulo 64; the least integer divided by -1 is itself, with the remainder 0.
 //! - `timestamp` and `walltimestamp` are those of the hit: the same in all of its clauses (but behind `chill`).
 //! - `alloca` gives zeroes, as other allocations of scratch space do.

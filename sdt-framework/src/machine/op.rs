@@ -137,7 +137,7 @@ pub(crate) enum Cond {
 pub(crate) struct Compared(u64, u64);
 
 impl Compared {
-    /// Nothing was: no branch is taken but those for what is greater, and for what is not equal.
+    /// Before the first comparison: only branches for *greater* and *not equal* are taken.
     pub(crate) const NOTHING: Self = Self(1, 0);
 
     pub(crate) const fn numbers(one: u64, other: u64) -> Self {

@@ -1,9 +1,9 @@
-//! Programs that nobody has checked.
+//! Programs before validation.
 
 use dtrace_abi::dif::{DifType, Instr, Variable};
 use dtrace_abi::dof;
 
-/// A program that nobody has checked.
+/// A program before validation.
 pub trait Source {
     /// Its instructions.
     fn instructions(&self) -> impl ExactSizeIterator<Item = Instr>;

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::arena::Arena;
-use crate::base::chain::{Chain, Node, Walk};
+use crate::base::chain::{Chain, Node};
 use crate::base::origin::Origin;
 use crate::base::sync::{AtomicU32, UnsafeCell};
 
@@ -40,7 +40,7 @@ impl LiveProbe {
     /// It is not live, and since it is not every CPU has been outside probe context. The
     /// framework is locked.
     pub(super) unsafe fn publish(&self, origin: Origin) {
-        // SAFETY: nobody reads the origin of what is not live, by the contract above.
+        // SAFETY: the probe is not live and every CPU has left probe context since, as `# Safety` requires, so no CPU reads it.
         self.origin.with_mut(|cell| unsafe { cell.write(origin) });
         self.is_live.store(true, Ordering::Release);
     }
@@ -62,8 +62,8 @@ impl LiveProbe {
     /// It is used in this probe context only, or the framework is locked.
     #[inline(always)]
     pub(crate) unsafe fn origin(&self) -> &Origin {
-        // SAFETY: nobody writes to it while it is live, nor before every CPU has left the probe context in which it was;
-        // by the contract above nobody uses it longer.
+        // SAFETY: `publish` writes it only while the probe is not live and after every CPU has left probe context, and the caller
+        // uses it only in this probe context or with the framework locked.
         self.origin.with(|origin| unsafe { &*origin })
     }
 
@@ -73,10 +73,16 @@ impl LiveProbe {
         self.predicate.load(Ordering::Relaxed)
     }
 
-    /// How many consumers have enabled it. Probe context.
+    /// Returns the number of consumers that have enabled it. Probe context.
     #[inline(always)]
-    pub(crate) fn consumers(&self) -> u32 {
-        self.consumers.load(Ordering::Relaxed)
+    pub(crate) fn consumers(&self) -> &AtomicU32 {
+        &self.consumers
+    }
+
+    /// Returns the chain of its enablings. Probe context.
+    #[inline(always)]
+    pub(crate) fn chain(&self) -> &Chain {
+        &self.chain
     }
 
     /// With the framework locked.
@@ -137,10 +143,10 @@ impl<E: Copy + 'static> Live<E> {
         self.probes.get(index)
     }
 
-    /// The enablings of a probe. Probe context.
+    /// Returns the nodes of all chains. Probe context.
     #[inline(always)]
-    pub(crate) fn enablings(&self, probe: &LiveProbe) -> Walk<'static, E> {
-        probe.chain.walk(self.nodes)
+    pub(crate) const fn nodes(&self) -> &'static [Node<E>] {
+        self.nodes
     }
 
     /// Calls `f` with the number and the origin of every probe that is enabled. Probe context.

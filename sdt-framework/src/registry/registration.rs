@@ -72,7 +72,7 @@ impl From<RegistrationError> for FrameworkError {
     }
 }
 
-/// Checks everything that `register` checks, and says what is wrong.
+/// Checks the rules of `register`, and returns the broken one.
 ///
 /// # Errors
 /// The first rule that is broken.

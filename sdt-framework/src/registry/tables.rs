@@ -30,8 +30,7 @@ pub(crate) fn index(id: ProbeId) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque(pub(crate) *mut c_void);
 
-// SAFETY: it is never dereferenced here; whoever registered it declared its ops fit to be called with
-// it in the contexts stated for them, that is from any thread.
+// SAFETY: the framework never dereferences it, and the contract of `register` allows calling the ops with it from any thread.
 unsafe impl Send for Opaque {}
 
 #[derive(Debug)]
@@ -93,8 +92,7 @@ pub(crate) struct Registry<E: 'static> {
     names: &'static [NameCell<Names>],
     /// How many entries of `probes` were ever used.
     used: usize,
-    /// Entries that were used before, the oldest first: an id is used again as late as possible, so that a
-    /// probe that was destroyed is told apart from its successor.
+    /// Unused entries, the oldest first: an id is reused as late as possible, so that it rarely names another probe.
     free: List,
     /// Of each provider's list of probes, and of `free`.
     pub(super) links: Links,
@@ -372,7 +370,7 @@ impl<E: Copy + 'static> Registry<E> {
     /// The enablings of a probe.
     pub(crate) fn enablings(&self, at: usize) -> impl Iterator<Item = E> + use<E> {
         let live = self.live;
-        let walk = live.at(at).map(|probe| live.enablings(probe));
+        let walk = live.at(at).map(|probe| probe.chain().walk(live.nodes()));
         walk.into_iter().flat_map(|walk: Walk<'static, E>| walk.map(|(_, enabling)| enabling))
     }
 
@@ -385,7 +383,7 @@ impl<E: Copy + 'static> Registry<E> {
         unsafe { self.live.append(at, node, enabling) };
     }
 
-    /// Notes one more enabling of a probe; the first one is told to the provider.
+    /// Counts one more enabling of a probe, and calls the op `enable` for the first one.
     pub(crate) fn note_enabled(&mut self, at: usize) {
         let Some((probe, provider)) = self.probe_mut(at) else { return };
         probe.enablings += 1;
@@ -404,7 +402,7 @@ impl<E: Copy + 'static> Registry<E> {
         unsafe { self.live.unlink(at, node) };
     }
 
-    /// Notes one enabling less of a probe; that there is none any more is told to the provider.
+    /// Counts one enabling less of a probe, and calls the op `disable` for the last one.
     pub(crate) fn note_disabled(&mut self, at: usize) {
         let Some((probe, provider)) = self.probe_mut(at) else { return };
         probe.enablings -= 1;

@@ -223,7 +223,7 @@ impl<'a, H: Host> Run<'a, H> {
             let size = act.record.size as usize;
             let is_key = matches!(act.target, Target::Key(_));
             if !is_key || !act.is_string() {
-                // Whatever it leaves out is zero. Before its first whole word somebody else has written.
+                // Bytes that it does not write are zero. The datum before it has written the word in which it begins.
                 clear(to, offset.div_ceil(8), (offset + size).div_ceil(8));
             }
             match context.without_program(act, to, &firing.work) {

@@ -91,7 +91,7 @@ impl Budget {
         Some(self.share)
     }
 
-    /// It is no consumer's turn: what is left is in the table.
+    /// Ends the turn of the current consumer, and stores the rest of its share in the table.
     pub(crate) fn pause(&mut self, table: Table<'_>) {
         if self.consumer != NONE
             && let Some(entry) = table.entries.get(self.consumer)

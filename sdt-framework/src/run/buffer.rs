@@ -1,9 +1,9 @@
 //! One CPU's records of programs: the principal buffer, under each of its policies (`dtrace_buffer_reserve`, dtrace.c).
 //!
-//! Records lie behind each other, each at a multiple of 8 bytes; what is between them is zero (`DTRACE_EPIDNONE`).
+//! Records follow each other, each at a multiple of 8 bytes. The bytes between them are zero (`DTRACE_EPIDNONE`).
 //!
-//! Wherever the CPU stops for good, what is found in a dump is true: how far a buffer is filled is changed when what is there
-//! is whole, and before what was there is overwritten. One CPU writes; so only the compiler has to be kept from moving stores.
+//! A dump is consistent wherever the CPU stops: the fill level is changed after a record is complete, and before an old record is
+//! overwritten. One CPU writes, so a compiler fence is enough to order the stores.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -54,8 +54,8 @@ pub(crate) const fn bits(words: usize) -> usize {
 }
 
 impl RecordBuffer {
-    /// An empty buffer. A ring, and what is taken over from, has [`bits`] as well. Of one that is filled, so many words are
-    /// kept for the end.
+    /// Creates an empty buffer. A ring, and a speculative buffer, has [`bits`] as well. `kept` words of a buffer that is filled
+    /// once are reserved for `dtrace:::END`.
     pub(crate) fn new(
         words: &'static mut [u64],
         policy: Policy,
@@ -76,7 +76,7 @@ impl RecordBuffer {
         }
     }
 
-    /// Its words: what they hold is said by what it begins with.
+    /// Returns the words. The fields at the beginning of the buffer describe their content.
     pub(crate) const fn words(&self) -> &[u64] {
         self.words
     }
@@ -328,7 +328,7 @@ mod tests {
                     prop_assert!(length > room);
                 }
                 let read = records(&mut buffer);
-                // The latest without a gap, and as many as fit but for two.
+                // The latest records without a gap, at most two fewer than fit.
                 prop_assert!(model.iter().rev().zip(read.iter().rev()).all(|(a, b)| a == b));
                 prop_assert!(read.len() <= model.len());
                 prop_assert_eq!(read.is_empty(), model.is_empty());

@@ -93,7 +93,7 @@ impl Layout {
     pub(crate) const EMPTY: Self =
         Self { size: 0, tuple: 0, speculates: false, test: MEET, cost: 0 };
 
-    /// Says what a clause with these actions takes, whose predicate is told by `test`.
+    /// Computes the costs of a clause with this test and these actions.
     pub(crate) fn priced(mut self, test: &Test, acts: &[ClauseAction]) -> Self {
         let asked = match test {
             Test::Guard(guard) if guard.asks() => ASK,

@@ -72,7 +72,7 @@ pub(crate) struct Consumer {
     state: UnsafeCell<Option<&'static RunState>>,
 }
 
-// SAFETY: `state` is written when nobody reads it, see `give_state`; all else is atomic.
+// SAFETY: `give_state` writes `state` only while no CPU reads it; all other fields are atomic.
 unsafe impl Sync for Consumer {}
 
 impl Consumer {
@@ -143,8 +143,8 @@ impl Consumer {
 
     /// The state of its run. Probe context, and it [takes](Self::takes) the hit; or with the framework locked.
     pub(crate) fn state(&self) -> Option<&'static RunState> {
-        // SAFETY: nobody writes to it before this consumer has stopped, and this CPU has since left probe context; the thread that
-        // writes to it has the framework locked.
+        // SAFETY: `give_state` requires that the consumer has stopped and every CPU has left probe context since, and the framework's
+        // lock.
         self.state.with(|state| unsafe { *state })
     }
 

@@ -65,7 +65,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// This is the CPU, in probe context, and no clause runs on it that uses the tuple.
     #[inline(always)]
     pub(crate) unsafe fn tuple(self) -> &'a mut [u64] {
-        // SAFETY: it is this CPU's, by the contract above.
+        // SAFETY: `# Safety` requires this CPU, and that no clause uses the tuple, so this is the only reference.
         unsafe { &mut *(*self.here.work.get()).tuple }
     }
 
@@ -114,7 +114,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         number: u64,
     ) -> Option<(&'a Speculative, &'a mut RecordBuffer)> {
         let (speculation, part) = self.speculation(number).ok()??;
-        // SAFETY: the speculation is active: nobody cleans it before this CPU has left probe context.
+        // SAFETY: the speculation is active, and `begin_cleaning` waits for this CPU to leave probe context before it is cleaned.
         speculation.record(|| part.is_there()).then(|| (part, unsafe { &mut *part.buffer.get() }))
     }
 
@@ -131,7 +131,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         // SAFETY: this CPU's, whose reader only changes it when the speculation is over.
         charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         if speculation.commit(|| part.is_there()) {
-            // SAFETY: it was active, and nobody cleans it before this CPU has left probe context.
+            // SAFETY: the speculation was active, and `begin_cleaning` waits for this CPU to leave probe context.
             records.take_over(unsafe { &mut *part.buffer.get() }, now, self.is_end());
             part.is_there.store(0, Ordering::Relaxed);
             speculation.committed();

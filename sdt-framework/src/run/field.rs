@@ -1,18 +1,18 @@
-//! Where a number stands in a record or a tuple.
+//! The place of a number in a record or a tuple.
 
 /// A number's place among words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     word: u32,
     shift: u8,
-    /// Ones where its bits are, but for the shift.
+    /// Ones at its bits, before the shift.
     mask: u64,
 }
 
 impl Field {
-    /// The second word.
+    /// The field that is the second word.
     pub(crate) const SECOND: Self = Self::new(8, 8);
-    /// No place.
+    /// A field outside of all words.
     pub(crate) const NOWHERE: Self = Self { word: u32::MAX, shift: 0, mask: 0 };
 
     /// At an offset that is a multiple of its size, 1, 2, 4 or 8 bytes.

@@ -20,11 +20,11 @@ use super::context::{ClauseContext, Outcome};
 use super::own::{Own, OwnProbes};
 use super::state::RunState;
 use super::surroundings::Surroundings;
-use crate::base::chain::Walk;
+use crate::base::chain::{Chain, Node};
 use crate::base::counters::{PerCpu, Tally, bump};
 use crate::base::host::Host;
 use crate::base::origin::Origin;
-use crate::base::sync::AtomicCount;
+use crate::base::sync::{AtomicCount, AtomicU32};
 use crate::base::word::Word;
 use crate::machine::{Failure, Token};
 
@@ -35,12 +35,11 @@ pub(crate) struct Enabled {
     pub(crate) consumer: usize,
     /// Number of the enabled probe.
     pub(crate) epid: u32,
-    /// What it does. The clause is there as long as the consumer has enablings, and until every CPU has left probe context after
-    /// that.
+    /// Its clause, which is freed only after the consumer's enablings are removed and every CPU has left probe context since.
     pub(crate) clause: NonNull<Clause>,
 }
 
-// SAFETY: a clause never changes, and is read while it is there.
+// SAFETY: a clause never changes, and outlives all enablings of it (`Session::free`).
 unsafe impl Send for Enabled {}
 
 /// A probe that is live.
@@ -49,9 +48,11 @@ pub(crate) struct Found<'a> {
     pub(crate) origin: &'a Origin,
     /// The number of the predicate of its only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
     pub(crate) predicate: u32,
-    /// How many consumers have enabled it.
-    pub(crate) consumers: u32,
-    pub(crate) enabled: Walk<'a, Enabled>,
+    /// The number of consumers that have enabled it.
+    pub(crate) consumers: &'a AtomicU32,
+    /// Its chain of enablings, and the nodes of all chains.
+    pub(crate) chain: &'a Chain,
+    pub(crate) nodes: &'a [Node<Enabled>],
 }
 
 /// Where probe context finds probes.
@@ -96,7 +97,7 @@ struct Rules {
     only: Option<(usize, Own)>,
 }
 
-/// A framework, as far as hits have to do with it.
+/// The parts of a framework that hits use.
 pub(crate) struct Framework<'a, H, P> {
     pub(crate) host: &'a H,
     pub(crate) own: &'a OwnProbes,
@@ -106,9 +107,17 @@ pub(crate) struct Framework<'a, H, P> {
     pub(crate) memory: Option<(&'a Shared, &'a P)>,
 }
 
-/// A hit on its way to the enablings.
+impl<H, P> Clone for Framework<'_, H, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H, P> Copy for Framework<'_, H, P> {}
+
+/// A hit that visits the enablings of its probe.
 struct Hit<'a, H, P> {
-    framework: &'a Framework<'a, H, P>,
+    framework: Framework<'a, H, P>,
     shared: &'a Shared,
     surroundings: &'a Surroundings<'a, H>,
     /// The arguments that it brings along.
@@ -142,8 +151,8 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         found
     }
 
-    /// Records a hit, or counts why not. With interrupts off.
-    #[inline(never)]
+    /// Records a hit and counts its result. Interrupts are off.
+    #[inline(always)]
     pub(crate) fn record(&self, id: u32, args: Args<'_>) {
         if let Some((cpu, this, shared, probes)) = self.here()
             && let Some(_in_probe) = this.enter()
@@ -202,7 +211,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         args: Args<'_>,
         rules: Rules,
     ) -> Option<Tally> {
-        let Found { origin, predicate, consumers, enabled } = probes.find(id)?;
+        let Found { origin, predicate, consumers, chain, nodes } = probes.find(id)?;
         let mut tally = Tally::default();
         let kernel = self.host.kernel();
         if predicate != 0
@@ -223,9 +232,9 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         };
         let (host, state) = (self.host, Cell::new(None));
         let surroundings = &Surroundings { host, state, cpu, this, id, origin, asks };
-        let hit = &Hit { framework: self, shared, surroundings, args, rules };
+        let hit = &Hit { framework: *self, shared, surroundings, args, rules };
         let budget = match rules.only {
-            None => Budget::new(consumers),
+            None => Budget::new(consumers.load(Ordering::Relaxed)),
             Some((_, Own::Error)) => Budget::of_error(),
             // Of all consumers that have enabled it one is meant.
             Some((_, Own::Begin | Own::End)) => Budget::new(1),
@@ -234,7 +243,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         if let Some((meant, _)) = rules.only {
             progress.budget.turn_to(meant, || hit.table());
         }
-        for (_, enabled) in enabled {
+        for (_, enabled) in chain.walk(nodes) {
             let Some(consumer) = shared.consumers.get(enabled.consumer) else { continue };
             match rules.only {
                 None => {
@@ -286,7 +295,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
             }
         }
         if matches!(rules.only, Some((_, Own::Error))) {
-            // The clauses that are behind the failed one go on with what is left.
+            // The clauses after the failed one continue with the rest of the budget.
             progress.budget.pause(hit.table());
         }
         Some(tally)
@@ -329,7 +338,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         if !progress.budget.charge(clause.layout.cost) {
             return exhausted(clause);
         }
-        // SAFETY: by the contract above.
+        // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
         unsafe {
             match clause.plain {
                 Some(_) if is_true && !checks => self.run_plain(progress, context, epid, clause),
@@ -352,7 +361,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     ) -> Outcome {
         let (time, budget) = (&mut progress.time, &mut progress.budget);
         let mut work = budget.available();
-        // SAFETY: by the contract above.
+        // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
         let outcome = unsafe { context.step(self.args, epid, clause, time, &mut work) };
         budget.set_available(work);
         outcome
@@ -371,7 +380,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         clause: &Clause,
         is_true: bool,
     ) -> Outcome {
-        // SAFETY: by the contract above.
+        // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs; `progress` is dropped in `fire`.
         unsafe {
             let run = match &mut progress.run {
                 Some(run) => {

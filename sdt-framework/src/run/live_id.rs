@@ -1,4 +1,4 @@
-//! The last look at the id of a probe that was hit.
+//! Loading the id of a probe that was hit.
 
 use crate::base::host::Host;
 use crate::base::sync::{AtomicId, Ordering};
@@ -16,7 +16,7 @@ pub(crate) fn with_live_id(
     overtaken: impl FnOnce(),
 ) {
     host.without_interrupts(|| {
-        // Acquire, with the Release of who has set it: the probe is there.
+        // Acquire, with the Release of the store by the provider: the probe is initialised.
         let id = id.load(Ordering::Acquire);
         if id != 0 {
             hit(id);

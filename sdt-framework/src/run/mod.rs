@@ -1,6 +1,6 @@
 //! Runs: immutable clauses, the state of a consumer's run, its buffers, and what happens when a probe fires.
 //!
-//! | file | what it is |
+//! | file | task |
 //! |---|---|
 //! | `fire` | a probe fires, from the hit to its records: start here |
 //! | `clause`, `step`, `field` | a clause: its predicate, its actions, where each leaves what in the record |
@@ -11,9 +11,9 @@
 //! | `consumer`, `own` | consumers, and the probes that fire for one of them |
 //! | `state`, `make` | the state of a run, and how it is made |
 //! | `buffer`, `pair`, `words` | records of a CPU, under each policy; two buffers, of which one is read |
-//! | `speculation` | what is recorded until it is committed or discarded |
-//! | `budget` | how much work a hit may be |
-//! | `live_id` | the last look at the id of a probe that was hit |
+//! | `speculation` | provisional records, until they are committed or discarded |
+//! | `budget` | the budget of work of a hit |
+//! | `live_id` | loading the id of a probe that was hit |
 
 pub(crate) mod actions;
 mod budget;

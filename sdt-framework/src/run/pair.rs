@@ -22,7 +22,7 @@ impl<T> Pair<T> {
         }
     }
 
-    /// Where the two are, and where it is said which one is the writer's: that is the second if the lowest bit is set.
+    /// Returns the addresses of the halves and of the turn, whose lowest bit is set if the second half is the writer's.
     pub(crate) fn places(&self) -> ([*const T; 2], *const AtomicUsize) {
         let [even, odd] = &self.halves;
         ([even.with(|half| half), odd.with(|half| half)], &raw const self.turn)
@@ -33,14 +33,14 @@ impl<T> Pair<T> {
         if turn.is_multiple_of(2) { even } else { odd }
     }
 
-    /// Calls `f` with what is written to now. Probe context.
+    /// Calls `f` with the writer's half. Probe context.
     ///
     /// # Safety
     /// There is one writer: this CPU, in probe context, and `f` does not lead here once more.
     pub(crate) unsafe fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // Acquire, with the Release of `switch`: the reader has done with this half.
         let turn = self.turn.load(Ordering::Acquire);
-        // SAFETY: who has taken this turn is alone until the reader has switched and this CPU has left probe context.
+        // SAFETY: the writer has this half alone until `switch`, which waits for this CPU to leave probe context.
         self.half(turn).with_mut(|half| f(unsafe { &mut *half }))
     }
 
@@ -68,7 +68,7 @@ impl<T> Pair<T> {
         self.half(turn.wrapping_add(1)).with_mut(|half| f(unsafe { &mut *half }))
     }
 
-    /// Calls `f` with what is written to now, while nobody writes.
+    /// Calls `f` with the writer's half, while no CPU writes.
     ///
     /// # Safety
     /// There is one reader, and no CPU writes any more, and has not since every CPU was outside probe context.

@@ -1,5 +1,4 @@
-//! Speculations: what is recorded provisionally, on several CPUs, until it is committed or discarded (`dtrace_speculation_*`,
-//! dtrace.c).
+//! Speculations: provisional records of several CPUs, until they are committed or discarded (`dtrace_speculation_*`, dtrace.c).
 //!
 //! Each CPU has a buffer for each speculation, which it alone writes to, in probe context. Which CPUs have used theirs
 //! only the state says, roughly: none, one, or several. What one CPU has recorded it commits by itself. What several have
@@ -8,7 +7,7 @@
 
 use crate::base::sync::{AtomicU32, Ordering};
 
-/// Nobody has it.
+/// Free.
 const INACTIVE: u32 = 0;
 /// It was given to a program, and nothing has been recorded.
 const ACTIVE: u32 = 1;
@@ -85,7 +84,7 @@ impl Speculation {
         self.turn(next).is_ok()
     }
 
-    /// Commits: whether the CPU is to take over what is in its buffer, and then say that it has
+    /// Commits the speculation. Returns whether the CPU has to move the records of its buffer and then call
     /// [`committed`](Self::committed). Probe context.
     pub(crate) fn commit(&self, is_there: impl Fn() -> bool) -> bool {
         let next = |state| match state {

@@ -52,8 +52,8 @@ pub(crate) struct Cpu {
     pub(crate) switched: [Word; 2],
 }
 
-// SAFETY: `work` is its CPU's, in probe context, and so is what is speculative, which others have only when it leaves that
-// alone (`Speculation`).
+// SAFETY: only its CPU uses `work` and the speculative buffers, in probe context. The consumer's thread uses the buffers only
+// after `Speculation` has taken them from the CPU and every CPU has left probe context.
 unsafe impl Sync for Cpu {}
 
 /// Room that a CPU works in.
@@ -149,8 +149,8 @@ pub(crate) struct Speculative {
 }
 
 impl Speculative {
-    /// Whether the CPU, this one, has recorded something. It is written by others when the speculation is over only: who has
-    /// seen it active with Acquire sees that.
+    /// Returns whether this CPU has recorded data. Other threads write the flag only after the speculation has ended, so a CPU
+    /// that has loaded its state as active with Acquire sees their store.
     pub(crate) fn is_there(&self) -> bool {
         self.is_there.load(Ordering::Relaxed) != 0
     }

@@ -19,7 +19,7 @@ pub(crate) fn put_number(words: &mut [u64], offset: usize, value: u64, size: usi
     }
 }
 
-/// Writes bytes to an offset; what is outside of the words is left out.
+/// Writes bytes to an offset. Bytes outside of the words are left out.
 pub(crate) fn put_bytes(words: &mut [u64], offset: usize, bytes: &[u8]) {
     let lead = (8 - offset % 8) % 8;
     let (first, rest) = bytes.split_at(lead.min(bytes.len()));

@@ -380,7 +380,7 @@ fn others() -> Vec<(&'static str, Call)> {
     ]
 }
 
-/// A line that nobody has proven to be on.
+/// Calls a function of an encrypted line without a peer.
 fn secure(f: fn(&mut Secure<'_, Idle, Idle>)) -> Outcome {
     let key = dtrace_protocol::secure::Key::new([7; 32]);
     let mut line = Secure::new(Idle, &key, Idle, Limits { handshake: 1, silence: 1 });

@@ -75,7 +75,7 @@ pub fn all() -> BTreeSet<String> {
     all
 }
 
-/// The text of what is implemented for the types that have one row for all of their functions.
+/// Returns the source of the implementations of types that have one row for all of their functions.
 pub fn files_of_values(table: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let owners: Vec<_> = table.keys().filter_map(|name| name.strip_suffix("::*")).collect();
     let mut found = Vec::new();

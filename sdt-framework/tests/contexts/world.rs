@@ -122,7 +122,7 @@ pub struct World {
     pub line: Mutex<Line>,
 }
 
-/// What has arrived on a line; answers are nobody's.
+/// The received bytes of a line. Answers are discarded.
 #[derive(Default)]
 pub struct Line(VecDeque<u8>);
 

@@ -20,7 +20,7 @@ struct Outside {
 
 impl Outside {
     fn firing<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
-        /// Whatever fails, nobody waits for it for ever.
+        /// Passes the turn on when it is dropped, so that no thread waits forever after a failure.
         struct Turn<'t>(&'t AtomicUsize);
 
         impl Drop for Turn<'_> {
@@ -121,7 +121,7 @@ fn dynamic_variables() {
         } else if cleaned {
             break;
         } else {
-            // What is clean is used up before what is dirty is cleaned.
+            // Clean chunks are used up before dirty ones are cleaned.
             memory.dynamic.clean(|| ());
             cleaned = true;
         }

@@ -234,7 +234,7 @@ fn unsigned(number: i64, size: u32) -> u64 {
     number as u64 & (u64::MAX >> (64 - 8 * size.min(8)))
 }
 
-/// What a program prints, and what is said of its faults.
+/// Returns the output of a program, and the messages about its faults.
 fn run(text: &str, quiet: bool) -> (String, String) {
     let program = compile(text);
     let memory = world::memory(256, 1, 64);
@@ -279,8 +279,8 @@ fn faults(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether two texts are the same but for numbers that are the same bits. A record does not say whether they
-/// have a sign; that is the consumer's knowledge.
+/// Returns whether two texts are equal, except for numbers with the same bits. A record does not contain the signedness, which only
+/// the consumer knows.
 fn same_bits(ours: &str, theirs: &str) -> bool {
     let same = |(ours, theirs): (&str, &str)| {
         let (Ok(one), Ok(other)) = (ours.parse::<i128>(), theirs.parse::<i128>()) else {

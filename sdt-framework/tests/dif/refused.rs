@@ -26,7 +26,7 @@ fn check(source: &Difo<'_>, declarations: &mut Declarations<'_>) -> Result<(), I
     Program::new(source, declarations, false, &mut [Slot::EMPTY; 16]).map(drop)
 }
 
-/// What is said of the first of some instructions, which `ret` follows.
+/// Returns the problem of the first of some instructions, which `ret` follows.
 fn said(code: &[Instr]) -> Problem {
     let code = [code, &[RET]].concat();
     let mut declarations = world::declarations(world::memory(256, 1, 4));

@@ -310,7 +310,7 @@ fn nothing_is_left_whatever_two_threads_do() {
             world.dtrace.close(y).unwrap();
         },
         |world, _| {
-            // Those that nobody has enabled, anew.
+            // Probes that no consumer has enabled, again.
             ignore(world.dtrace.condense(world.provider));
             for name in [c"a", c"b", c"c", c"d"] {
                 if world.dtrace.probe_lookup(world.provider, c"m", c"f", name).is_none() {
@@ -345,7 +345,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
     where
         E: std::fmt::Debug,
     {
-        // It is one thread: whoever was in the way is done the second time.
+        // There is one thread, so the other operation has ended at the second attempt.
         match what() {
             Err(error) if is_busy(&error) => what().unwrap(),
             done => done.unwrap(),

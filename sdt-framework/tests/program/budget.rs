@@ -152,7 +152,7 @@ fn what_a_host_is_asked_for_at_a_hit_is_within_the_budget() {
     }
 }
 
-/// What one consumer does is not taken from another's share, whoever is first.
+/// The work of one consumer does not reduce the share of another one, in either order.
 #[test]
 fn a_consumer_has_its_share_whatever_others_do() {
     for is_first in [true, false] {
@@ -202,7 +202,7 @@ fn shares_are_kept_however_clauses_are_mixed() {
     assert!((30..40).contains(&status.errors), "{status:?}");
 }
 
-/// A consumer is told by ERROR that its budget is used up; what ERROR does is within it, too, and what it cannot tell is counted.
+/// ERROR fires when a consumer's budget is used up. The work of ERROR is charged to the reserve, and errors without it are counted.
 #[test]
 fn error_tells_that_the_budget_is_used_up() {
     let kernel = dear();

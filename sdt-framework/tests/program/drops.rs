@@ -16,7 +16,7 @@ fn records() {
     (0..10).for_each(|n| kernel.hit(0, n));
     let (records, drops) = x.records(0);
     assert_eq!((records.len(), drops), (4, 6), "24 bytes each");
-    assert_eq!(x.records(0), (vec![], 0), "it is said once");
+    assert_eq!(x.records(0), (vec![], 0), "drops are reported once");
     kernel.hit(0, 1);
     assert_eq!(x.records(0).0.len(), 1);
     let counters = kernel.dtrace.counters();
@@ -33,10 +33,10 @@ fn aggregations() {
     (0..2).for_each(|_| (0..100).for_each(|n| kernel.hit(0, n)));
     let (all, drops) = x.aggregations(0);
     assert!(all.len() > 10 && all.len() < 100, "{}", all.len());
-    assert!(all.values().all(|words| words == &[2]), "what is there goes on counting");
+    assert!(all.values().all(|words| words == &[2]), "present tuples continue to count");
     assert_eq!(drops, 2 * (100 - all.len() as u64));
     let (_, _, drops, _) = x.try_snapshot(0, Which::Aggregations).unwrap();
-    assert_eq!(drops, 0, "it is said once");
+    assert_eq!(drops, 0, "drops are reported once");
 }
 
 /// A variable without room costs the record of its clause, as in DTrace.
@@ -57,7 +57,7 @@ fn dynamic_variables() {
     assert_eq!(kept, records.len(), "what there was room for stays");
 }
 
-/// A full buffer that is filled once takes nothing more, and that is no drop: it is told that it is full.
+/// A buffer that is filled once accepts no more records when it is full. This is no drop; the status reports it.
 #[test]
 fn nothing_behind_the_end() {
     let kernel = Kernel::new();
@@ -143,7 +143,7 @@ fn a_few_clean_ones_hold_up_nobody() {
     assert_eq!(drops(), [0; 3]);
 }
 
-/// For who has not come yet the host cleans.
+/// The host cleans for the anonymous consumer.
 #[test]
 fn a_boot_does_not_run_out_of_variables() {
     let program = "#pragma D option dynvarsize=4096

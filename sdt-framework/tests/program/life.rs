@@ -200,7 +200,7 @@ fn sizes_are_as_large_as_there_is_room() {
     assert_eq!(kernel.dtrace.memory_left().unwrap(), all);
 }
 
-/// What is enabled at boot traces what comes later, for whoever claims it.
+/// A program that is enabled at boot traces later probes, for the consumer that claims it.
 #[test]
 fn a_boot_is_traced() {
     let kernel = machine();

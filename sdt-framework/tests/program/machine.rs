@@ -15,7 +15,7 @@ pub struct Machine {
     pub threads: Threads,
     pub now: AtomicU64,
     pub changes: AtomicUsize,
-    /// How often somebody wanted to know which thread runs.
+    /// The number of calls of `thread`.
     pub looks: AtomicUsize,
     /// How many interrupts there are in each other.
     pub interrupts: AtomicU32,

@@ -41,7 +41,7 @@ fn timers_fire_when_they_are_due() {
     assert_eq!(dtrace.tick(0, 0), None);
 }
 
-/// The time between enabling and going is nobody's, and who goes later does not stop the clock of others.
+/// Timers do not count the time between enabling and start, and a later consumer does not delay the timers of others.
 #[test]
 fn timers_count_from_when_somebody_goes() {
     const MS: u64 = 1_000_000;

@@ -55,8 +55,7 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     let sites = Request::Sites { probe: user.get(), skip: 0 };
     assert_eq!(refused(&mut server, &mut line, sites), Why::NotPermitted);
     ask(&mut server, &mut line, Request::Open);
-    let all = Request::Enable { spec: ":::" };
-    assert_eq!(ask(&mut server, &mut line, all), "Matched { probes: 1 }");
+    assert_eq!(enable(&mut server, &mut line, ":::"), "Matched { probes: 1 }");
     // Nor does it get what comes later.
     let later = create(&*dtrace, of_kernel, [c"m", c"f", c"later"], 0);
     ask(&mut server, &mut line, Request::Go);
@@ -66,7 +65,7 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
         dtrace.probe(later, &[200; 6]);
     }
     let (args, drops) = read_all(&mut server, &mut line);
-    // Every other hit was in user mode; nobody was asked about the others.
+    // Every other hit was in user mode; `usermode` was not called for the kernel's hits.
     assert_eq!((args.len(), drops), (3, 0), "{args:?}");
     assert!(args.iter().all(|&n| n < 6), "{args:?}");
 }

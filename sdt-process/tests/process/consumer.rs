@@ -1,14 +1,19 @@
 //! Starting a subject, and tracing it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use dtrace::compiler::options::Options;
+use dtrace::compiler::surroundings::EveryProbe;
+use dtrace::compiler::{Compiler, Source, dof};
 use dtrace::transport::AddressError;
 use dtrace::{Address, Client, Protection, Transport, TransportError};
+use dtrace_protocol::SnapshotOf;
 use tempfile::TempDir;
 
 use crate::subject::ROLE;
@@ -178,6 +183,15 @@ impl Transport for Losing {
     }
 }
 
+/// Compiles a clause that records the arguments of the probes that a description matches, to DOF.
+pub fn program(spec: &str) -> Vec<u8> {
+    let traced: String = (0..10).map(|n| format!("trace(arg{n}); ")).collect();
+    let mut compiler = Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
+    let text = format!("{spec} {{ {traced} }}");
+    let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe).unwrap();
+    dof::program(&program, compiler.options()).unwrap()
+}
+
 impl Consumer {
     /// Connects as `dtrace -p` does.
     pub fn of(process: u32) -> Self {
@@ -188,7 +202,7 @@ impl Consumer {
     pub fn enabling(process: u32, spec: &str) -> Self {
         let mut consumer = Self::of(process);
         consumer.0.open().unwrap();
-        assert_ne!(consumer.0.enable(spec).unwrap(), 0);
+        assert_ne!(consumer.0.program(&program(spec)).unwrap(), 0);
         consumer.0.go().unwrap();
         consumer
     }
@@ -225,13 +239,28 @@ impl Consumer {
         read
     }
 
-    /// Reads once, and returns whether there was anything.
+    /// Reads the buffers of all CPUs until there is a record or a drop, or the time is over. Returns whether there was any.
     pub fn take(&mut self, read: &mut Read, wait: Duration) -> bool {
-        let Some(records) = self.0.read(wait).unwrap() else { return false };
-        assert_eq!(records.damaged, 0);
-        read.drops += records.drops;
-        let of = records.records.iter().map(|of| (of.probe, [of.args[0], of.args[1]]));
-        read.records.extend(of);
-        true
+        let end = Instant::now() + wait;
+        let cpus = self.0.status().unwrap().cpus;
+        let before = read.len();
+        let mut probes = BTreeMap::new();
+        loop {
+            for cpu in 0..cpus {
+                let snapshot = self.0.snapshot(cpu, SnapshotOf::Records).unwrap();
+                read.drops += snapshot.drops;
+                for record in sdt_framework::records(&snapshot.data) {
+                    let epid = record.epid;
+                    let probe = *probes
+                        .entry(epid)
+                        .or_insert_with(|| self.0.eprobe(epid).unwrap().unwrap().probe);
+                    read.records.push((probe, [record.args[0], record.args[1]]));
+                }
+            }
+            if read.len() != before || Instant::now() >= end {
+                return read.len() != before;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

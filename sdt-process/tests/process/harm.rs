@@ -4,7 +4,7 @@ use std::fs;
 
 use dtrace::ClientError;
 
-use crate::consumer::{Consumer, Subject};
+use crate::consumer::{self, Consumer, Subject};
 use crate::is_restored;
 use crate::program::run;
 
@@ -20,7 +20,7 @@ fn refusal(subject: &mut Subject) -> String {
 
 /// Returns the reason for which a consumer cannot enable a probe.
 fn refused(consumer: &mut Consumer) -> String {
-    match consumer.0.enable("subject:::work").unwrap_err() {
+    match consumer.0.program(&consumer::program("subject:::work")).unwrap_err() {
         ClientError::Gone(reason) => {
             assert!(reason.starts_with("subject:::work stays as it is: "), "{reason}");
             reason

@@ -146,7 +146,7 @@ fn a_lost_connection_leaves_nothing() {
         let line = consumer::Losing { line, is_lost: is_lost.clone() };
         let mut client = dtrace::Client::connect(line).unwrap();
         client.open().unwrap();
-        client.enable("subject:::work").unwrap();
+        client.program(&consumer::program("subject:::work")).unwrap();
         client.go().unwrap();
         // The requests that the client makes when it is dropped are lost.
         is_lost.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One function, decoded: what of it is hot, what is cold.
+//! One decoded function: its hot and its cold instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -282,7 +282,7 @@ impl Function {
         let code: BTreeMap<_, _> =
             self.hot.iter().chain(&self.cold).map(|of| (of.address(), of)).collect();
         let mut alive = BTreeSet::new();
-        // What is not written yet, on the ways that have led to an address.
+        // For each address: the registers that are not written yet on the paths to it.
         let mut known: BTreeMap<u64, BTreeSet<Register>> = BTreeMap::new();
         let all = (0..32).map(|i| Register::ZMM0 + i).chain((0..8).map(|i| Register::K0 + i));
         let mut open = vec![(address, all.collect::<BTreeSet<_>>())];

@@ -9,7 +9,7 @@ use cargo_sdt::internal::targets::CODE_SHAPE;
 use codegen::compare::{Comparison, Likeness, compare};
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
-use support::{Build, KERNEL_LIKE};
+use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Most cold bytes of a site with two plain arguments.
 const COLD_PLAIN: u64 = 40;
@@ -34,19 +34,19 @@ impl Frames {
     fn image(self) -> &'static Image {
         static IMAGES: [OnceLock<Image>; 4] = [const { OnceLock::new() }; 4];
         IMAGES[self as usize].get_or_init(|| {
-            let mut rustflags = KERNEL_LIKE.to_vec();
+            // Of the program alone, whose functions are compared, with what they inline.
+            let mut own = Vec::new();
             if self != Self::Without {
-                rustflags.push(CODE_SHAPE[0]);
+                own.push(CODE_SHAPE[0]);
             }
             if matches!(self, Self::WithAndColdLoops | Self::WithLandingPads) {
-                rustflags.push(CODE_SHAPE[1]);
+                own.push(CODE_SHAPE[1]);
             }
             if self == Self::WithLandingPads {
-                rustflags.push("-Zcf-protection=full");
+                own.push("-Zcf-protection=full");
             }
-            let profile = &["opt-level=3", "codegen-units=1", "panic=\"abort\""];
             let package = "codegen-subjects";
-            Build { package, rustflags: &rustflags, own: &[], profile }.image()
+            Build { package, rustflags: &KERNEL_LIKE, own: &own, profile: &PROFILE }.image()
         })
     }
 
@@ -165,7 +165,7 @@ const SUBJECTS: [Subject; 54] = [
     evaluated("in_loop_costly").but([Some(5), Some(2), None]),
     // The stack again: with frame pointers this function saves an odd number of registers.
     plain("under_pressure").but([None, Some(3), Some(3)]),
-    // What is no `Copy` cannot be handed over by value. The evaluator gets the local's address, and the hot path
+    // Without `Copy`, the value cannot be passed by value. The evaluator gets the local's address, and the hot path
     // keeps the local in memory.
     evaluated("costly_not_copy").but([Some(6); 3]),
     // What the probe alone keeps alive across a call is kept in registers that the callee preserves, which the function
@@ -177,7 +177,7 @@ const SUBJECTS: [Subject; 54] = [
     // Vectors of 64 bytes, of which kernels have none, are saved on a stack aligned to that; it is so from the
     // prologue on.
     Subject { cold: 500, ..plain("wide") }.but([Some(6); 3]),
-    // The call is the function's own, not the site's: what is alive across it is saved.
+    // The call is the function's own, not the site's, so the function saves the registers that are live across it.
     plain("enabled_in_leaf").but([Some(7), Some(5), Some(5)]),
     // A site ends a basic block, and instructions are selected for each block: a sum that is part
     // of two addressing modes is computed once for both.
@@ -253,7 +253,7 @@ fn a_disabled_site_is_one_nop_among_landing_pads() {
     }
 }
 
-/// Whatever is called in cold code may change every vector register, whoever has them: the whole program, or one
+/// Functions called in cold code may change every vector register, whether the whole program may use these registers or one
 /// function.
 #[test]
 fn nothing_that_a_callee_may_change_is_alive_behind_its_call() {

@@ -6,7 +6,7 @@ mod support;
 use cargo_sdt::internal::targets::CODE_SHAPE;
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
-use support::{Build, KERNEL_LIKE};
+use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Size of a probe's record.
 const PROBE_LEN: u64 = size_of::<sdt_core::Probe>() as u64;
@@ -40,18 +40,17 @@ fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
     (out_of_line, in_between)
 }
 
-/// Compiles for a level and checks every site; cold code must be out of line if it is said to be.
+/// Compiles at a level, and checks every site. The cold code of subjects that are marked so must be out of line.
 fn level(level: &str) {
-    // Of the program alone: what it depends on is compiled once, and what it inlines of that is in the program.
+    // For the program alone: cargo compiles its dependencies once, and the code inlined from them is in the program.
     let setting = match level.parse::<u8>() {
         Ok(number) => format!("package.codegen-subjects.opt-level={number}"),
         Err(_) => format!("package.codegen-subjects.opt-level={level:?}"),
     };
-    let profile = &[&*setting, "opt-level=3", "codegen-units=1", "panic=\"abort\""];
-    let mut rustflags = KERNEL_LIKE.to_vec();
+    let profile = &[&[&*setting], &PROFILE[..]].concat();
     // As the targets of kernel modules have it.
-    rustflags.extend(CODE_SHAPE);
-    let build = Build { package: "codegen-subjects", rustflags: &rustflags, own: &[], profile };
+    let own = &CODE_SHAPE;
+    let build = Build { package: "codegen-subjects", rustflags: &KERNEL_LIKE, own, profile };
     let image = build.image();
     let (out_of_line, in_between) = check(&image, level);
     assert!(out_of_line > 0);

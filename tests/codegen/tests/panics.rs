@@ -4,16 +4,13 @@
 
 mod support;
 
-use support::{BITCODE, Build, KERNEL_LIKE};
-
-const PROFILE: [&str; 3] = ["opt-level=3", "codegen-units=1", "panic=\"abort\""];
+use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Whether the program links, or what the linker says.
 fn linked(cfgs: &[&str]) -> Result<(), String> {
     let package = "codegen-panics";
-    let rustflags = [&KERNEL_LIKE[..], &[BITCODE]].concat();
     let own = [cfgs, &["-Clto=fat"]].concat();
-    let build = Build { package, rustflags: &rustflags, own: &own, profile: &PROFILE };
+    let build = Build { package, rustflags: &KERNEL_LIKE, own: &own, profile: &PROFILE };
     build.try_then(|_| ())
 }
 
@@ -34,7 +31,7 @@ fn no_firing_can_panic() {
     linked(&["--cfg=without_panics", "--cfg=firing"]).expect("no panic can be reached");
 }
 
-/// The machine is among what is linked: a kernel that panics when a program loads from its memory is found.
+/// The D machine is linked into the program: the test detects a kernel that panics when a D program loads from its memory.
 #[test]
 fn a_kernel_that_can_is_found() {
     let error =

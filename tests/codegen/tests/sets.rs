@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use codegen_sets::{ARG_LISTS, PROBES, PROVIDERS, SITES};
-use support::{BITCODE, Build};
+use support::{Build, KERNEL_LIKE, PROFILE};
 
-/// What hits linker sets hardest: sections nobody refers to are dropped, even if `__start_` and
+/// The options that endanger linker sets most: the linker drops sections without references, even if `__start_` and
 /// `__stop_` symbols bound them.
 const STRESS: [&str; 2] = ["-Clink-arg=-Wl,--gc-sections", "-Clink-arg=-Wl,-z,start-stop-gc"];
 
@@ -34,12 +34,15 @@ impl Linker {
 
 /// Links the program, runs it, and compares what it has counted with the source.
 fn check(linker: Linker, lto: &str, position_independent: bool) {
-    let model = if position_independent { "pic" } else { "static" };
-    let model = format!("-Crelocation-model={model}");
+    let mut rustflags = KERNEL_LIKE;
+    if position_independent {
+        rustflags[0] = "-Crelocation-model=pic";
+    }
     let lto = format!("-Clto={lto}");
     let own = [&STRESS, linker.flags(), &[&*lto]].concat();
-    let (rustflags, profile) = (&[&*model, BITCODE], &["opt-level=3", "codegen-units=16"]);
-    let build = Build { package: "codegen-sets", rustflags, own: &own, profile };
+    // What is in one set comes from many objects.
+    let profile = &[&["package.codegen-sets.codegen-units=16"], &PROFILE[..]].concat();
+    let build = Build { package: "codegen-sets", rustflags: &rustflags, own: &own, profile };
     let (image, output) = build.then(|path: &Path| {
         let output = Command::new(path).output().expect("the program runs");
         (std::fs::read(path).expect("the program is there"), output)

@@ -34,9 +34,9 @@ pub struct Size {
     pub hot_instructions: i64,
     /// How many of them set up the function's frame and leave it.
     pub frame_instructions: i64,
-    /// How many bytes they have.
+    /// Their size in bytes.
     pub hot_bytes: i64,
-    /// How many bytes the function has besides: what is run only while a site is patched.
+    /// The number of other bytes of the function, which run only while a site is patched.
     pub cold_bytes: i64,
 }
 
@@ -51,7 +51,7 @@ pub fn size(unit: &Unit, function: &Function, sites: &[(Place, Place)]) -> anyho
             bail!("{}: the site at {:#x} is not on the hot path", function.name, site.offset);
         }
         if !function.contains(*target) || hot.contains_key(&target.offset) {
-            bail!("{}: what is cold begins at {:#x}", function.name, target.offset);
+            bail!("{}: the cold code begins at {:#x}", function.name, target.offset);
         }
     }
     let is_frame = |(offset, len): &(&u64, &u64)| {
@@ -69,8 +69,8 @@ pub fn size(unit: &Unit, function: &Function, sites: &[(Place, Place)]) -> anyho
     })
 }
 
-/// The code of a function that can be reached from a place without going through what is `known` already: offsets
-/// and lengths of the instructions. From its start: all that can be while no site is patched.
+/// Returns the instructions of a function that are reachable from a place without passing `known` ones: their offsets and
+/// lengths. From the start of the function, these are the instructions that can run while no site is patched.
 ///
 /// # Errors
 /// Control leads to where no instruction is.

@@ -69,7 +69,7 @@ pub struct Tracepoint {
 /// Reads an object's records by the layouts of C's structures.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A record has no known layout, or points outside of the object.
 pub fn read(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Records> {
     let reader = Reader { unit, layouts };
     let mut records = Records::new();
@@ -207,7 +207,8 @@ impl Reader<'_> {
         let mut pointers = BTreeMap::new();
         for (offset, relocation) in self.unit.relocations(place, len) {
             let target = self.unit.address(place.after(offset));
-            let target = target.with_context(|| format!("{structure}: somebody else's address"))?;
+            let target =
+                target.with_context(|| format!("{structure}: the address of another object"))?;
             let pointee = self.pointee(structure, offset, target)?;
             pointers.insert(offset, (relocation.kind, pointee));
             bytes[offset as usize..(offset + POINTER) as usize].fill(0);

@@ -90,7 +90,7 @@ impl Build {
         Ok(cargo)
     }
 
-    /// The kind of library, and how its file ends: what is no module of FreeBSD's has nobody to handle its panics.
+    /// Returns the kind of library, and the suffix of its file. Only a module of FreeBSD has a panic handler.
     const fn library(self) -> (&'static str, &'static str) {
         match self {
             Self::Native(_) | Self::Provider => ("staticlib", "a"),
@@ -128,7 +128,7 @@ pub fn arguments(arch: Arch, build: Build) -> anyhow::Result<Rust> {
 /// The same, with what must not be built.
 ///
 /// # Errors
-/// What is wrong with it; anything else is a mistake.
+/// The compiler's messages. Success is a defect of the test.
 pub fn refused(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", &["--features", "refused"], arch, build)
 }
@@ -168,7 +168,7 @@ fn compile(
     let route = if build == Build::Provider { "provider" } else { "" };
     compile_apart(&mut command, &[&freebsd, route]);
     command.env("SDT_FREEBSD", freebsd).env("SDT_ROUTE", route);
-    // Not for all packages: `core` is built already, for other modules. Of a host nobody compares layouts.
+    // Not for all packages, because `core` is already built for other modules. For a host, no test compares layouts.
     let debug = if matches!(build, Build::Host(_)) { "debug=0" } else { "debug=2" };
     for (of, setting) in [
         (package, "opt-level=2"),

@@ -49,7 +49,7 @@ pub struct Relocation {
 pub enum Target {
     /// A place in the object.
     Place(Place),
-    /// A symbol of somebody else's.
+    /// A symbol of another object.
     Symbol(String),
 }
 

@@ -49,9 +49,9 @@ pub fn run(input: &[u8]) {
         let mut compiler = Compiler::new(platform, Options::default());
         match compiler.compile(Source::file(input), &Anywhere) {
             Ok(program) => {
-                // What is too large for any kernel is said, not written.
+                // A program that is too large for any kernel is an error.
                 let Ok(bytes) = dof::program(&program, compiler.options()) else { continue };
-                let dof = Dof::parse(&bytes).expect("what was written can be read");
+                let dof = Dof::parse(&bytes).expect("the written DOF can be read");
                 assert_eq!(dof.ecbs().count(), program.ecbs.len());
             }
             // Tables that are full are nowhere in particular, and have no tag.

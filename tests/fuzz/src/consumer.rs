@@ -1,4 +1,4 @@
-//! The consumer against a hostile kernel: `dtrace` asks what it always asks, and is told lies.
+//! The consumer against a hostile kernel: `dtrace` sends its usual requests, and receives false answers.
 //!
 //! What a kernel says of each program is recorded once, from a real framework ([`honest`]). An input says which of its answers
 //! are changed, and how: descriptions, records, formats, aggregations, symbols, declarations, options, or any bytes. The
@@ -101,7 +101,7 @@ fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool)
     let shown = consume::run(client, job, &Interrupt::new(), &mut Recorded, &mut output);
     let is_shown = shown.is_ok();
     if is_honest {
-        shown.expect("what is true is shown");
+        shown.expect("true answers are shown");
         // A document is one file: there only commands are run.
         let is_all = output.done == orders.len() || job.options.output_format != OutputFormat::Text;
         assert!(is_all, "what the program asks for is done: {} of {orders:?}", output.done);

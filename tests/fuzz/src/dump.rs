@@ -1,5 +1,5 @@
-//! A dump of a framework's memory with whatever has happened to it: what is read of it ends, is bounded, and is shown without a
-//! complaint of who shows it. Nothing is done that its programs asked for.
+//! A damaged dump of a framework's memory: reading it ends and has bounded output, and `dtrace` shows the result without an
+//! error of its own. It executes no action of the programs in the dump.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -57,7 +57,7 @@ fn memory() -> &'static [u8] {
         let memory: &'static mut [u64] = vec![0; BYTES / 8].leak();
         let bytes = memory.as_mut_ptr().cast::<std::mem::MaybeUninit<u8>>();
         let dtrace: &'static Small = Box::leak(Box::new(Dtrace::new(Machine(AtomicU64::new(1)))));
-        // SAFETY: nobody else has it, and it stays.
+        // SAFETY: only the framework uses the memory, which is leaked.
         let over = unsafe { std::slice::from_raw_parts_mut(bytes, BYTES) };
         dtrace.init(over, &CONFIG).expect("it is enough");
         let null = std::ptr::null_mut();
@@ -87,7 +87,7 @@ fn memory() -> &'static [u8] {
             CPU.set(times % crate::server::CPUS);
             dtrace.probe(ids[times % 3 / 2], &[times as u64; 6]);
         }
-        // SAFETY: it was zeroes before it was used, and nobody uses it any more.
+        // SAFETY: the memory was zeroed when it was allocated, and no code writes to it any more.
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), BYTES) }.to_vec()
     })
 }
@@ -95,7 +95,7 @@ fn memory() -> &'static [u8] {
 /// Runs the target.
 ///
 /// # Panics
-/// When what is read cannot be shown, or there is no end to it.
+/// A sound dump cannot be shown, or the output exceeds its bound.
 pub fn run(input: &[u8]) {
     let Ok(damage) = Damage::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let mut bytes = memory().to_vec();
@@ -125,7 +125,7 @@ pub fn run(input: &[u8]) {
             return;
         }
     };
-    // A byte may be shown as a whole line, and what is normalised or quantised as many.
+    // One byte can become a whole line, and a quantised aggregation many lines.
     let mut output = Counted::up_to(4096 * BYTES);
     assert!(!is_sound || dump.complaints.is_empty(), "{:?}", dump.complaints);
     for traced in dump.consumers {
@@ -134,7 +134,7 @@ pub fn run(input: &[u8]) {
         let shown = consume::run(client, &job, &Interrupt::new(), &mut Recorded, &mut output);
         if is_sound {
             // Not the status of the program that was traced.
-            assert_eq!(shown.expect("what is sound is shown"), 0);
+            assert_eq!(shown.expect("a sound dump is shown"), 0);
             assert!(
                 traced.complaints.is_empty() && output.bytes() > 1000,
                 "{:?}",

@@ -6,7 +6,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use stand_in_freebsd::loader::Machine;
 
-/// A module that nobody has edited, and whose it is.
+/// An unchanged module, and the machine that it is for.
 pub type Module = (Machine, &'static [u8]);
 
 /// Modules for FreeBSD: what `cargo xtask kmod` has built for each machine, and two that are small and have several of
@@ -27,12 +27,12 @@ pub const ILLUMOS: &[Module] = &[
     (Machine::X86_64, include_bytes!("../../../fuzz/modules/illumos-c")),
 ];
 
-/// What is decoded from a fuzzer's input.
+/// A changed module, decoded from a fuzzer's input.
 #[derive(Debug)]
 pub struct Input {
-    /// Whose module it is.
+    /// The machine that the module is for.
     pub machine: Machine,
-    /// The module that nobody has edited.
+    /// The unchanged module.
     pub whole: &'static [u8],
     /// Bits with which a target chooses what else happens.
     pub choices: u8,
@@ -88,9 +88,9 @@ enum Value {
     Great(u8),
     /// A power of two, and a little more or less.
     Power(u8, i8),
-    /// What is there and some more or less.
+    /// The present value, plus or minus a small number.
     Near(i16),
-    /// What another field of the table holds.
+    /// The value of another field of the table.
     Like(u16),
     Any(u64),
 }

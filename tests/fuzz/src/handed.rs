@@ -6,24 +6,24 @@ use std::mem::MaybeUninit;
 pub(crate) struct Handed(*mut [MaybeUninit<u8>]);
 
 impl Handed {
-    /// Some memory.
+    /// Allocates memory of a size.
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Box::into_raw(vec![MaybeUninit::uninit(); bytes].into_boxed_slice()))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     ///
     /// # Safety
-    /// This is called once, and who gets them goes before this does.
+    /// The caller calls it once, and drops the framework before `self`.
     pub(crate) unsafe fn over(&self) -> &'static mut [MaybeUninit<u8>] {
-        // SAFETY: they are a box's, and nobody else has them, by the contract above.
+        // SAFETY: `self.0` comes from a box that `self` owns; the single call makes the reference unique.
         unsafe { &mut *self.0 }
     }
 }
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        // SAFETY: they were a box's, and who had them is no more.
+        // SAFETY: `new` made the pointer from a box, and the caller of `over` has dropped the framework.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }

@@ -84,7 +84,10 @@ fn symbol(name: &str) -> Option<u64> {
 fn beside_the_check(file: &[u8]) {
     let linked =
         File::parse(file).and_then(|parsed| parsed.link(MODULES, Marking::default(), &symbol));
-    match cargo_sdt::internal::check::illumos::module(file) {
+    match cargo_sdt::internal::check::illumos_module(
+        file,
+        cargo_sdt::internal::check::Against::default(),
+    ) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
             let linked = match linked {

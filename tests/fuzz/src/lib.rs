@@ -1,5 +1,4 @@
-//! What is fuzzed: for each target a function that takes any bytes, and panics when something does not hold
-//! that has to.
+//! The fuzz targets: for each a function that accepts any bytes, and panics if an invariant does not hold.
 //!
 //! `cargo xtask fuzz` runs them in libFuzzer, which needs a nightly compiler; the test `seeds` of this
 //! crate runs them over all inputs that are kept in `fuzz/seeds`.

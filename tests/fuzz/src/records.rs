@@ -1,5 +1,4 @@
-//! The walk over an image's records when it is attached: what is wrong with them is found, and what is not is
-//! tied together as a model says.
+//! The walk over an image's records in `attach`: it finds every wrong record, and links right records as the model does.
 //!
 //! What a linker always gets right is right here too: references and functions are good. Everything else is
 //! wild: versions, which records belong together, and all words of sites.
@@ -204,8 +203,8 @@ impl Memory {
     fn link(&mut self) -> Result<(), AttachError> {
         PROBES.set(self.probes.as_ptr());
         let sites = std::ptr::from_mut(&mut self.sites[..]);
-        // SAFETY: the records stay where they are until they are gone with all that refers to them; nobody
-        // else looks at the sites meanwhile.
+        // SAFETY: the records do not move while any link refers to them, and no other thread
+        // reads the sites.
         let records = unsafe {
             Records {
                 providers: forever(self.providers()),
@@ -214,11 +213,11 @@ impl Memory {
                 arg_lists: forever(&self.arg_lists[..]),
             }
         };
-        // SAFETY: what is not true of sites, the patcher says.
+        // SAFETY: `Memory::is_text` knows the bounds of the text, so that `link` refuses sites outside of it.
         unsafe { link(records, &*self) }
     }
 
-    /// Everything that is wrong with the records. What is first depends on the walk.
+    /// Returns all faults of the records. Their order depends on the walk.
     fn problems(&self) -> Vec<AttachError> {
         let mut problems = Vec::new();
         for (index, provider) in self.providers().iter().enumerate() {
@@ -315,9 +314,9 @@ impl Memory {
             |site: &Site| Tracepoint { patchpoint: site.patchpoint(), target: site.target() };
         for probe in self.probes() {
             for goal in [State::Trap, State::Jump, State::Nop, State::Jump] {
-                // SAFETY: the sites have just been linked, and nobody executes them.
+                // SAFETY: `link` above linked the sites, and no CPU executes the text.
                 unsafe { text.bring(sites(probe).map(place), goal) };
-                // SAFETY: as before.
+                // SAFETY: `link` above linked the sites, and no CPU executes the text.
                 assert!(sites(probe).all(|site| unsafe { text.state(place(site)) } == goal));
             }
         }
@@ -329,7 +328,7 @@ impl Memory {
     }
 }
 
-// SAFETY: it stores what it is told where it is told to, in text that nobody executes.
+// SAFETY: `store` writes the given bytes to the given address, in text that no CPU executes.
 unsafe impl Patcher for Memory {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let offset = address - self.text.as_ptr().addr();
@@ -387,6 +386,6 @@ fn types_function(index: usize) -> extern "C" fn() -> &'static ArgTypes {
 
 /// A linked probe's sites.
 fn sites(probe: &Probe) -> impl Iterator<Item = &'static Site> + Clone {
-    // SAFETY: what is looked at here has been linked.
+    // SAFETY: the callers pass probes that `link` has linked.
     unsafe { probe.linked_sites() }
 }

@@ -1,4 +1,4 @@
-//! What is shown of a kernel's records: any descriptions, any buffers.
+//! The rendering of a kernel's records, with any descriptions and any buffers.
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace::render::{

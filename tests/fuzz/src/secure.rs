@@ -1,5 +1,5 @@
-//! The framework's server behind a key, from the first byte: a consumer who has the key, and somebody on the line who changes,
-//! leaves out, repeats and invents. Before a message of the consumer's is right nothing is answered but the handshake
+//! The framework's server with a key, from the first byte: a consumer with the key, and an attacker on the line who changes,
+//! drops, repeats and forges bytes. Before a message of the consumer's is right nothing is answered but the handshake
 //! or the refusal, and nothing is asked of the framework; nothing that the consumer has not said is ever heard; and what it
 //! does get answers what it has asked.
 
@@ -33,7 +33,7 @@ pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
     let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
-    // SAFETY: nobody else has it, and it is dropped after the framework.
+    // SAFETY: only the framework uses the memory, and `memory` is dropped after it.
     dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let world = World::default();
     let mut steps = steps.into_iter().peekable();
@@ -51,7 +51,7 @@ enum Step {
     Ask { channel: u8, seq: u32, what: What },
     /// The consumer says any bytes, likewise.
     Say(Vec<u8>),
-    /// Bytes of somebody else's.
+    /// Bytes of the attacker.
     Noise(Vec<u8>),
     /// A bit is changed of what has not been taken yet.
     Flip { at: u16, bit: u8 },
@@ -178,7 +178,7 @@ impl Consumer {
 
     fn ask(&mut self, header: Header, what: &What) -> Vec<u8> {
         let (mut buffer, mut line) = (vec![0; 1 << 16], vec![0; 1 << 17]);
-        // What is longer than that is no request.
+        // A longer message is no request.
         let Ok(frame) = Writer::new(&mut buffer, header, &what.request()) else {
             return Vec::new();
         };
@@ -194,7 +194,7 @@ impl Consumer {
                 None => self.shaking = Some(state),
                 Some(answer) => {
                     let message = &answer[PREAMBLE.len() + 2..];
-                    // Somebody else's hello may have been answered.
+                    // The answer may belong to a hello of the attacker.
                     if state.read_message(message, &mut []).is_ok() {
                         self.noise = state.into_transport_mode().ok();
                         self.at = GREETING;
@@ -217,8 +217,8 @@ impl Consumer {
         let mut decoder = Decoder::new([0; MIN_FRAME]);
         for &byte in &self.heard {
             let Some(frame) = decoder.push(byte) else { continue };
-            let frame = frame.expect("what is sent is whole");
-            frame.message::<Reply<'_>>().expect("what is sent is a reply");
+            let frame = frame.expect("the server sends whole frames");
+            frame.message::<Reply<'_>>().expect("the server sends replies");
         }
     }
 }
@@ -286,7 +286,7 @@ fn connection(dtrace: &Small, world: &World, steps: impl Iterator<Item = Step>) 
         consumer.hear(&line.sent);
         if over {
             let end = secure.end().expect("it says why");
-            // Who has the key and nobody in between is not refused, nor called a forger.
+            // Without an attacker, the server accepts a consumer with the key, and reports no forgery.
             let fair = matches!(end, End::Lost | End::Silent) || consumer.shaking.is_none();
             assert!(!alone || consumer.first.is_none() || end != End::Forged, "{consumer:?}");
             assert!(!alone || fair || end != End::Refused, "{consumer:?}");
@@ -302,9 +302,9 @@ fn connection(dtrace: &Small, world: &World, steps: impl Iterator<Item = Step>) 
 /// What has to hold whenever the server has done what there is to do.
 fn check(line: &Line, consumer: &Consumer, proven: bool) {
     if proven {
-        let first = consumer.first.expect("nobody else has the key");
+        let first = consumer.first.expect("only the consumer has the key");
         let taken = line.taken.get(..first).expect("it is proved by a whole message");
-        assert_eq!(taken, &consumer.said[..first], "nobody else has said it");
+        assert_eq!(taken, &consumer.said[..first], "the bytes are the consumer's");
         return;
     }
     let mut refused = [0; REFUSAL];
@@ -325,7 +325,7 @@ fn piece(of: &[u8], from: u16, length: u8) -> Vec<u8> {
     of.iter().skip(from.into()).take(length.into()).copied().collect()
 }
 
-/// Whether nobody has the framework open: then a provider can go.
+/// Returns whether no consumer has the framework open, so that a provider can be unregistered.
 fn is_closed(dtrace: &Small) -> bool {
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.

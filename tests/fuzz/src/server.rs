@@ -3,11 +3,16 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
+use dtrace_abi::Platform;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::EveryProbe;
+use dtrace_compiler::{Compiler, Source, dof};
 use dtrace_protocol::{
-    DataOf, Datum, Decoder, Header, Probe, Record, Reply, Request, RunOption, Site, SiteState,
+    DataOf, Datum, Decoder, Header, Probe, Reply, Request, RunOption, Site, SiteState, SnapshotOf,
     VERSION, Writer,
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
@@ -37,7 +42,7 @@ pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
     let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
-    // SAFETY: nobody else has it, and it is dropped after the framework.
+    // SAFETY: only the framework uses the memory, and `memory` is dropped after it.
     dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.
@@ -57,6 +62,12 @@ pub fn run(input: &[u8]) {
             Step::Noise(noise) => line.arriving.extend(noise),
             Step::Frame { channel, seq, content } => line.arrive(channel, seq, &content),
             Step::Ask { channel, seq, what } => line.ask(channel % 5, seq, &what),
+            Step::Program { channel } => {
+                const PIECE: u16 = 256;
+                for (n, at) in (0..program().len() as u16).step_by(PIECE.into()).enumerate() {
+                    line.ask(channel % 5, n as u32, &What::Piece { at, length: PIECE });
+                }
+            }
             Step::Fire { cpu, probe } => {
                 CPU.set(usize::from(cpu) % CPUS);
                 dtrace.probe(ids[usize::from(probe) % ids.len()], &[u64::from(probe); 6]);
@@ -84,7 +95,18 @@ pub fn run(input: &[u8]) {
 
     line.lost = true;
     assert_eq!(server.step(&mut line), Err(Lost));
-    dtrace.unregister(provider).expect("nobody has the framework open");
+    dtrace.unregister(provider).expect("no consumer has the framework open");
+}
+
+/// A program in DOF that records and aggregates an argument.
+fn program() -> &'static [u8] {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+        let text = b"p::: { trace(arg0); @[probename] = sum(arg0); } p:::one /arg1/ { printf(\"%d\", arg2); }";
+        let program = compiler.compile(Source::file(text), &EveryProbe).expect("it is D");
+        dof::program(&program, compiler.options()).expect("it is short")
+    })
 }
 
 #[derive(Debug, Arbitrary)]
@@ -105,6 +127,10 @@ enum Step {
         cpu: u8,
         probe: u8,
     },
+    /// A consumer on this channel sends the whole [`program`].
+    Program {
+        channel: u8,
+    },
     /// So much the line takes at a time from now on.
     Room(u8),
     Serve,
@@ -113,23 +139,71 @@ enum Step {
 
 #[derive(Debug, Arbitrary)]
 pub(crate) enum What {
-    Hello { other: bool },
+    Hello {
+        other: bool,
+    },
     Open,
     Close,
-    List { spec: Option<String>, after: u32 },
-    Describe { probe: u8 },
-    Argument { probe: u8, index: u8 },
-    Sites { probe: u8, skip: u8 },
-    Enable { spec: Option<String> },
-    Disable { spec: Option<String> },
+    List {
+        spec: Option<String>,
+        after: u32,
+    },
+    Describe {
+        probe: u8,
+    },
+    Argument {
+        probe: u8,
+        index: u8,
+    },
+    Sites {
+        probe: u8,
+        skip: u8,
+    },
     Go,
     Stop,
-    Read { wait: bool },
     Status,
-    Declared { index: u8, at: u32 },
-    SymbolNamed { module: String, name: String },
-    Data { eprobe: bool, number: u8, skip: u8 },
-    Options { from: u32 },
+    /// A piece of [`program`].
+    Piece {
+        at: u16,
+        length: u16,
+    },
+    Set {
+        option: u8,
+        value: i32,
+    },
+    Snapshot {
+        cpu: u8,
+        aggregations: bool,
+        at: u16,
+    },
+    Run,
+    Eprobe {
+        epid: u8,
+    },
+    Aggregation {
+        id: u8,
+    },
+    Format {
+        number: u8,
+        at: u8,
+    },
+    Claim,
+    Declared {
+        index: u8,
+        at: u32,
+    },
+    SymbolNamed {
+        module: String,
+        name: String,
+    },
+    Data {
+        eprobe: bool,
+        number: u8,
+        skip: u8,
+    },
+    Options {
+        from: u32,
+    },
 }
 
 impl What {
@@ -151,12 +225,30 @@ impl What {
             Self::Sites { probe, skip } => {
                 Request::Sites { probe: u32::from(*probe), skip: u32::from(*skip) }
             }
-            Self::Enable { spec } => Request::Enable { spec: Self::spec(spec) },
-            Self::Disable { spec } => Request::Disable { spec: Self::spec(spec) },
             Self::Go => Request::Go,
             Self::Stop => Request::Stop,
-            Self::Read { wait } => Request::Read { wait: *wait },
             Self::Status => Request::Status,
+            Self::Piece { at, length } => {
+                let (dof, start) = (program(), usize::from(*at));
+                let rest = dof.get(start..).unwrap_or_default();
+                let bytes = &rest[..rest.len().min(usize::from(*length))];
+                Request::Program { size: dof.len() as u32, at: start as u32, bytes }
+            }
+            Self::Set { option, value } => {
+                Request::Option { option: (*option).into(), value: (*value).into() }
+            }
+            Self::Snapshot { cpu, aggregations, at } => {
+                let buffer =
+                    if *aggregations { SnapshotOf::Aggregations } else { SnapshotOf::Records };
+                Request::Snapshot { cpu: (*cpu).into(), buffer, at: (*at).into() }
+            }
+            Self::Run => Request::Run,
+            Self::Eprobe { epid } => Request::Eprobe { epid: (*epid).into() },
+            Self::Aggregation { id } => Request::Aggregation { id: (*id).into() },
+            Self::Format { number, at } => {
+                Request::Format { number: (*number).into(), at: (*at).into() }
+            }
+            Self::Claim => Request::Claim,
             Self::Declared { index, at } => Request::Declared { index: u32::from(*index), at: *at },
             Self::SymbolNamed { module, name } => Request::SymbolNamed { module, name },
             Self::Data { eprobe, number, skip } => {
@@ -197,7 +289,7 @@ impl Stream for Line {
 impl Line {
     fn ask(&mut self, channel: u8, seq: u32, what: &What) {
         let (mut buffer, mut line) = (vec![0; 1 << 16], vec![0; 1 << 17]);
-        // What is longer than that is no request.
+        // A longer message is no request.
         let Ok(frame) = Writer::new(&mut buffer, Header { channel, seq }, &what.request()) else {
             return;
         };
@@ -222,17 +314,13 @@ impl Line {
         assert!(!whole || sent.last().is_none_or(|&byte| byte == 0), "half a frame");
         for byte in sent {
             let Some(frame) = decoder.push(byte) else { continue };
-            let frame = frame.expect("what is sent is whole");
+            let frame = frame.expect("the server sends whole frames");
             // Noise may hold whole frames, too, but not by chance.
             assert!(self.asked.contains(&frame.header), "{frame:?} was not asked for");
-            let (reply, items) = frame.message::<Reply<'_>>().expect("what is sent is a reply");
+            let (reply, items) = frame.message::<Reply<'_>>().expect("the server sends replies");
             match reply {
                 Reply::Probes => assert!(items.iter::<Probe<'_>>().all(|item| item.is_ok())),
                 Reply::Sites => assert!(items.iter::<Site<'_>>().all(|item| item.is_ok())),
-                Reply::Records { cpu, .. } => {
-                    assert!((cpu as usize) < CPUS);
-                    assert!(items.iter::<Record>().all(|item| item.is_ok()));
-                }
                 Reply::Declared(Some(of)) => {
                     assert!(of.next <= of.end && !of.text.contains(&0) && items.is_empty());
                 }
@@ -272,7 +360,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Machine(pub(crate) AtomicU64);
 
-// SAFETY: one thread is all CPUs, so nobody else is ever in probe context.
+// SAFETY: one thread acts as all CPUs, so probe contexts never overlap.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 

@@ -37,7 +37,7 @@ fn both_interpreters_say_the_same() {
     let variables = Builtin::ALL.iter().filter(|it| it.number() >= VAR_OTHER_MIN);
     let variables = variables.filter(|it| !all.variables.contains(&it.number()));
     let missing: Vec<_> = opcodes.chain(subrs).chain(variables.map(|it| it.name())).collect();
-    // What is refused, what this kernel does not know, and what is compared with a real one only (sdt-framework's tests/dif).
+    // Refused subroutines, those that this kernel does not have, and those that sdt-framework's tests/dif compares with a real one.
     let refused = ["msgdsize", "msgsize", "ddi_pathname", "getf"];
     let elsewhere = ["json"];
     let unknown = ["rw_iswriter", "ucaller", "jailname"];

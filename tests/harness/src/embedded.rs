@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::workspace;
 
 const PACKAGE: &str = "embedded-example";
-/// The variable by which cargo hands options to rustc.
+/// The variable by which cargo passes options to rustc.
 const RUSTFLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 
-/// What it is built for. The board has the first of these processors, which executes what is for the others as well.
+/// The processor that it is built for. The board has an Armv7-M, which also executes the code for Armv6-M.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Target {
     /// A Cortex-M3.

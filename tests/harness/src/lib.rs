@@ -5,6 +5,7 @@ pub mod embedded;
 pub mod kernel;
 pub mod machine;
 pub mod qemu;
+pub mod records;
 pub mod session;
 pub mod setup;
 pub mod share;

@@ -1,8 +1,10 @@
 //! The machine that a kernel runs in: QEMU, with one serial line to us.
 
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cargo_sdt::internal::arch::Arch;
+use rustix::fs::{MemfdFlags, memfd_create};
+use sdt_protocol::MAILBOX;
 
 use crate::{qemu, symbols};
 
@@ -37,6 +41,9 @@ pub enum MachineError {
     /// The line to the machine could not be made.
     #[error("cannot make a line to the machine: {0}")]
     Line(std::io::Error),
+    /// The memory of the machine could not be made, or not be written to.
+    #[error("cannot make or write to the memory of the machine: {0}")]
+    Memory(std::io::Error),
     /// QEMU could not be started.
     #[error("cannot run {}: {source}", .qemu.display())]
     Start {
@@ -51,6 +58,8 @@ pub enum MachineError {
 pub struct Machine {
     arch: Arch,
     child: Child,
+    /// Its RAM, which QEMU maps.
+    memory: File,
     said: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -70,7 +79,8 @@ impl Machine {
     /// QEMU could not be started.
     pub fn start(options: &Options) -> Result<(Self, UnixStream), MachineError> {
         let (ours, theirs) = UnixStream::pair().map_err(MachineError::Line)?;
-        let mut command = Self::command(options);
+        let memory = memory().map_err(MachineError::Memory)?;
+        let mut command = Self::command(options, &memory);
         // The line is QEMU's standard input: a socket goes both ways.
         command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -94,13 +104,19 @@ impl Machine {
         if let Some(stderr) = child.stderr.take() {
             keep_tail(stderr, Arc::clone(&said));
         }
-        Ok((Self { arch: options.arch, child, said }, ours))
+        Ok((Self { arch: options.arch, child, memory, said }, ours))
     }
 
-    fn command(options: &Options) -> Command {
+    fn command(options: &Options, memory: &File) -> Command {
         let mut command = Command::new(&options.qemu);
         command.arg("-kernel").arg(&options.kernel);
-        command.args(["-smp", &options.cpus.to_string(), "-m", "256M"]);
+        let size = format!("{}M", qemu::RAM >> 20);
+        command.args(["-smp", &options.cpus.to_string(), "-m", &size]);
+        let (process, file) = (std::process::id(), memory.as_raw_fd());
+        command.arg("-object").arg(format!(
+            "memory-backend-file,id=ram,size={size},share=on,mem-path=/proc/{process}/fd/{file}"
+        ));
+        command.args(["-machine", "memory-backend=ram"]);
         command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-no-reboot", "-monitor", "none"]);
         command.args(qemu::machine_options(options.arch));
@@ -114,6 +130,14 @@ impl Machine {
         }
         command.args(["-chardev", "socket,id=line,fd=0", "-serial", "chardev:line"]);
         command
+    }
+
+    /// Writes a message into the mailbox. The kernel looks at it when the line says so.
+    ///
+    /// # Errors
+    /// The memory cannot be written to.
+    pub fn mail(&self, frame: &[u8]) -> Result<(), MachineError> {
+        self.memory.write_all_at(frame, qemu::SYMBOLS + MAILBOX).map_err(MachineError::Memory)
     }
 
     /// Process id of QEMU.
@@ -144,6 +168,13 @@ impl Drop for Machine {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A file in memory that is the RAM of a machine.
+fn memory() -> std::io::Result<File> {
+    let file = File::from(memfd_create("ram", MemfdFlags::CLOEXEC)?);
+    file.set_len(qemu::RAM)?;
+    Ok(file)
 }
 
 /// How a machine ended.

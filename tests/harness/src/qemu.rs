@@ -54,13 +54,17 @@ pub const fn machine_options(arch: Arch) -> &'static [&'static str] {
     }
 }
 
-/// Physical address of the kernel's symbols: 240 MiB into RAM, as the kernel's `SYMBOLS` says.
+/// Size of RAM, in bytes.
+pub const RAM: u64 = 256 << 20;
+/// Distance of the kernel's symbols from the start of RAM, as the kernel's `SYMBOLS` has it.
+pub const SYMBOLS: u64 = 240 << 20;
+
+/// Physical address of the kernel's symbols.
 pub const fn symbols_address(arch: Arch) -> u64 {
-    const OFFSET: u64 = 240 << 20;
     match arch {
-        Arch::X86_64 => OFFSET,
-        Arch::Aarch64 => (1 << 30) + OFFSET,
-        Arch::Riscv64 => (2 << 30) + OFFSET,
+        Arch::X86_64 => SYMBOLS,
+        Arch::Aarch64 => (1 << 30) + SYMBOLS,
+        Arch::Riscv64 => (2 << 30) + SYMBOLS,
     }
 }
 

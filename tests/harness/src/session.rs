@@ -1,4 +1,4 @@
-//! A running stand-in kernel, and what can be asked of it.
+//! A running stand-in kernel, and the requests to it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use dtrace::TransportError;
-use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
+use dtrace::client::{Client, ClientError, Detail, Probe, Site};
 use sdt_protocol::{
-    Counters, Event, Exec, Module, Reentered, Refusal, Reply, Request, Sites, Tortured, VERSION,
+    Counters, Event, Exec, MAILBOX_ROOM, Message, Module, Reentered, Refusal, Reply, Request,
+    Sites, Tortured, VERSION, frame,
 };
 
 use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
+use crate::records::{self, Records};
 use crate::wire::{Wire, WireError, name};
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::BuildError;
@@ -24,48 +26,48 @@ use cargo_sdt::internal::setup::SetupError;
 
 /// The kernel boots in about a second; a machine under load takes longer.
 const BOOT: Duration = Duration::from_secs(60);
-/// Every request is answered at once, but for executions, which are many.
+/// Time limit for an answer. The kernel answers all requests at once, except executions, of which there are many.
 const ANSWER: Duration = Duration::from_secs(60);
-/// A machine that is told to power off does so at once, if it is not under load.
+/// Time limit for a machine to power off, which takes long only under load.
 const POWER_OFF: Duration = Duration::from_secs(60);
-/// So many images are executed at a time, and then what they have left behind is taken: few enough that no buffer of
-/// the kernel's is full by then, on one CPU and with a dozen records an image.
+/// The number of images that one request executes before the session reads the records: few enough that no buffer of the
+/// kernel fills, with all images on one CPU and a dozen records for each.
 const BATCH: usize = 64;
 
-/// What can go wrong with a kernel.
+/// Why a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Something it needs is missing.
+    /// A program that it needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// It could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// There is no machine for it.
+    /// The machine could not be started.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// There is no machine that is shared.
+    /// No shared machine listens at the socket.
     #[error("no machine is running at {}: {source}; start one with cargo xtask machine", .socket.display())]
     NoMachine {
-        /// Where it was looked for.
+        /// The path of the socket.
         socket: PathBuf,
-        /// Why there is none.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It refused a request, and goes on.
+    /// The kernel refused a request, and continues.
     #[error("{}", .0.message)]
     Refused(Refusal),
-    /// It failed.
+    /// The kernel failed.
     #[error("{0}")]
     Failed(Box<Failure>),
-    /// It is not the kernel that belongs to this consumer.
+    /// The kernel does not belong to this consumer.
     #[error("the kernel's {what} is {found}, not {expected}; build it again")]
     Foreign {
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
-        /// What the kernel has.
+        /// The kernel's value.
         found: String,
-        /// What this consumer has.
+        /// The value of this consumer.
         expected: String,
     },
 }
@@ -73,7 +75,7 @@ pub enum SessionError {
 /// How a kernel failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// What happened on the line.
+    /// The error on the line.
     pub error: WireError,
     /// How the machine ended, if it did.
     pub ended: Option<Ended>,
@@ -94,19 +96,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A running kernel. When this is dropped, it is gone.
+/// A running kernel. Dropping it ends the machine.
 #[derive(Debug)]
 pub struct Session {
-    /// None if somebody else has it.
+    /// `None` if another process owns the machine.
     machine: Option<Machine>,
     /// The line to it.
     pub wire: Wire,
     cpus: u32,
-    /// Who lists, and opens nothing.
+    /// A client that lists probes, and does not open the framework.
     lister: Option<Client>,
-    /// Who has the framework open, by number.
+    /// The consumers that have opened the framework, by number.
     consumers: BTreeMap<u32, Consumer>,
-    /// What was recorded and has been taken, of which consumer, in order of arrival.
+    /// The records read so far, each with its consumer's number, in order of arrival.
     pub records: Vec<(u32, Records)>,
 }
 
@@ -120,7 +122,7 @@ fn same(what: &'static str, found: String, expected: String) -> Result<(), Sessi
     if found == expected { Ok(()) } else { Err(SessionError::Foreign { what, found, expected }) }
 }
 
-/// Asks and picks what the reply must be.
+/// Sends a request, and takes the value out of the reply of the given pattern.
 macro_rules! ask {
     ($session:expr, $request:expr, $pattern:pat => $value:expr) => {{
         let request = $request;
@@ -136,7 +138,7 @@ macro_rules! ask {
 }
 
 impl Session {
-    /// Builds the kernel if need be and boots it.
+    /// Builds the kernel if necessary, and boots it.
     ///
     /// # Errors
     /// Any step failed.
@@ -146,10 +148,10 @@ impl Session {
         Self::start(&Options { arch, qemu, kernel, cpus }, echo)
     }
 
-    /// Boots a kernel and makes sure that it is ours.
+    /// Boots a kernel, and checks that it belongs to this consumer.
     ///
     /// # Errors
-    /// It does not come up, or is another one.
+    /// It does not boot, or is another kernel.
     pub fn start(options: &Options, echo: bool) -> Result<Self, SessionError> {
         let (machine, line) = Machine::start(options)?;
         let mut session = Self::over(Wire::new(line, echo), Some(machine));
@@ -161,10 +163,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Takes part in a machine that somebody else has and shares.
+    /// Connects to a machine that another process shares.
     ///
     /// # Errors
-    /// There is none, or one with another kernel.
+    /// No machine listens at the socket, or it runs another kernel.
     pub fn attach(socket: &Path) -> Result<Self, SessionError> {
         let line = UnixStream::connect(socket)
             .map_err(|source| SessionError::NoMachine { socket: socket.into(), source })?;
@@ -191,7 +193,7 @@ impl Session {
         Ok(arch)
     }
 
-    /// The machine and its line, to be shared. What was open is closed by who takes them.
+    /// Returns the machine and its line, to be shared. The caller closes the consumers that are open.
     pub(crate) fn into_parts(self) -> Option<(Machine, UnixStream, VecDeque<String>)> {
         let Self { machine, wire, lister, consumers, .. } = self;
         drop((lister, consumers));
@@ -204,18 +206,18 @@ impl Session {
         self.cpus
     }
 
-    /// Process id of the machine; 0 if it is somebody else's.
+    /// Process id of the machine; 0 if another process owns it.
     pub fn pid(&self) -> u32 {
         self.machine.as_ref().map_or(0, Machine::pid)
     }
 
-    /// The error for a failure on the line, with what is known of how it came about.
+    /// Returns the error for a failure on the line, with the machine's end and its last console lines.
     pub fn failed(&mut self, error: WireError) -> SessionError {
         let error = match error {
             WireError::Refused(refusal) => return SessionError::Refused(refusal),
             error => error,
         };
-        // A line that is closed means that the machine is going; a moment later it is known how.
+        // If the line is closed, the machine is about to end; wait for its status.
         let closed = match &error {
             WireError::Closed => true,
             WireError::Consumer(ClientError::Transport(error)) => {
@@ -230,7 +232,21 @@ impl Session {
     }
 
     fn request(&mut self, request: Request) -> Result<Reply, SessionError> {
+        let request = self.mailed(request)?;
         self.wire.request(request, ANSWER).map_err(|error| self.failed(error))
+    }
+
+    /// Puts a request that is often long into the mailbox, if the machine is ours; returns what to send instead.
+    fn mailed(&self, request: Request) -> Result<Request, SessionError> {
+        let is_long = matches!(request, Request::KldLoad { .. } | Request::Exec { .. });
+        let Some(machine) = self.machine.as_ref().filter(|_| is_long) else { return Ok(request) };
+        let message = Message { seq: 0, request };
+        let frame = frame::encode(&message);
+        if frame.len() > MAILBOX_ROOM {
+            return Ok(message.request);
+        }
+        machine.mail(&frame)?;
+        Ok(Request::Mailed { length: frame.len() as u32 })
     }
 
     /// Makes the kernel that of the FreeBSD with this `__FreeBSD_version`; it starts as that of
@@ -250,7 +266,7 @@ impl Session {
         self.illumos_with(Sites::default())
     }
 
-    /// Makes the kernel one that is as illumos's but for what becomes of probes' calls.
+    /// Makes the kernel illumos's, with other treatment of the calls of probes.
     ///
     /// # Errors
     /// As [`illumos`](Self::illumos).
@@ -294,7 +310,7 @@ impl Session {
         ask!(self, Request::KldStat, Reply::Modules(modules) => modules)
     }
 
-    /// Somebody else who traces.
+    /// Connects another client.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
@@ -304,7 +320,7 @@ impl Session {
         Client::greet(port, channel, ANSWER).map_err(|error| self.client_failed(error))
     }
 
-    /// The error for a failure of a consumer's.
+    /// Returns the error for a failure of a client.
     pub fn client_failed(&mut self, error: ClientError) -> SessionError {
         if let ClientError::Refused { message, .. } = error {
             return SessionError::Refused(Refusal { errno: 0, message });
@@ -335,7 +351,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has a consumer ask.
+    /// Sends a request of a consumer.
     fn with<R>(
         &mut self,
         consumer: u32,
@@ -348,7 +364,7 @@ impl Session {
         ask(consumer).map_err(|error| self.client_failed(error))
     }
 
-    /// Has nobody in particular ask.
+    /// Sends a request of the client that opens nothing.
     fn look<R>(
         &mut self,
         ask: impl FnOnce(&mut Client) -> Result<R, ClientError>,
@@ -362,7 +378,7 @@ impl Session {
         answer.map_err(|error| self.client_failed(error))
     }
 
-    /// The probes a description matches: `provider:module:function:name`, or the last pieces of that.
+    /// Returns the probes that a description matches: `provider:module:function:name`, or its last parts.
     ///
     /// # Errors
     /// The kernel refuses the description, or failed.
@@ -370,7 +386,7 @@ impl Session {
         self.look(|client| client.list(spec.as_ref()))
     }
 
-    /// Stability and argument types of a probe.
+    /// Returns the stability and the argument types of a probe.
     ///
     /// # Errors
     /// There is no such probe, or the kernel failed.
@@ -383,7 +399,7 @@ impl Session {
         found.ok_or_else(|| SessionError::Refused(Refusal { errno: 0, message: message() }))
     }
 
-    /// Where a probe fires, and what is there now.
+    /// Returns the sites of a probe, with the bytes at each.
     ///
     /// # Errors
     /// The kernel failed.
@@ -391,20 +407,14 @@ impl Session {
         self.look(|client| client.sites(probe))
     }
 
-    /// Enables what a description matches; says how many probes.
+    /// Enables a clause that records the arguments of the probes that a description matches. Returns their number.
+    /// [`close`](Self::close) disables them.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn enable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
-        self.with(consumer, |consumer| consumer.client.enable(spec.as_ref()))
-    }
-
-    /// Disables what a description matches; says how many probes.
-    ///
-    /// # Errors
-    /// The kernel refuses, or failed.
-    pub fn disable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
-        self.with(consumer, |consumer| consumer.client.disable(spec.as_ref()))
+        let program = records::program(spec.as_ref());
+        self.with(consumer, |consumer| consumer.client.program(&program))
     }
 
     /// Starts recording.
@@ -418,7 +428,7 @@ impl Session {
         })
     }
 
-    /// Stops recording; all that was recorded is in [`records`](Self::records) when this returns.
+    /// Stops recording, and adds the remaining records to [`records`](Self::records).
     ///
     /// # Errors
     /// The kernel refuses, or failed.
@@ -430,17 +440,15 @@ impl Session {
         self.take_records(consumer)
     }
 
-    /// Takes what has been recorded for a consumer.
+    /// Reads the records of a consumer.
     fn take_records(&mut self, number: u32) -> Result<(), SessionError> {
-        while let Some(records) =
-            self.with(number, |consumer| consumer.client.read(Duration::ZERO))?
-        {
-            self.records.push((number, records));
-        }
+        let cpus = self.cpus;
+        let read = self.with(number, |consumer| records::read(&mut consumer.client, cpus))?;
+        self.records.extend(read.into_iter().map(|records| (number, records)));
         Ok(())
     }
 
-    /// Executes images; says how many on each CPU. What is recorded meanwhile for consumers that are going is in
+    /// Executes images, and returns the number on each CPU. Adds the records of consumers that have started to
     /// [`records`](Self::records).
     ///
     /// # Errors
@@ -458,7 +466,7 @@ impl Session {
         Ok(all)
     }
 
-    /// Executes images without a look at what is recorded meanwhile; says how many on each CPU.
+    /// Executes images without reading records, and returns the number on each CPU.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
@@ -467,7 +475,7 @@ impl Session {
         ask!(self, request, Reply::Executed { per_cpu } => per_cpu)
     }
 
-    /// Asks, and gives `handle` what else arrives until the answer does. It returns the new deadline.
+    /// Sends a request. Until the reply, passes all other events to `handle`, which returns the new deadline.
     fn wait_for(
         &mut self,
         request: Request,
@@ -493,12 +501,11 @@ impl Session {
         self.failed(WireError::Strange { request, reply: Box::new(reply) })
     }
 
-    /// Tortures the kernel's own probes, with a program in D on some of them ([`torture`](crate::torture)) or, if that is
-    /// empty, with none; `progress` is told how many transitions are done. There is no
-    /// limit to how long it may take, as long as it goes on.
+    /// Tortures the kernel's own probes. `program` is a D program for some of them ([`torture`](crate::torture)), or empty. Calls
+    /// `progress` with the number of transitions so far. Only the time between two reports of progress is limited.
     ///
     /// # Errors
-    /// The kernel refuses, or failed: that is how it takes a trap that it did not expect.
+    /// The kernel refuses, or failed, as it does after an unexpected trap.
     pub fn torture(
         &mut self,
         seed: u64,
@@ -518,8 +525,7 @@ impl Session {
         }
     }
 
-    /// Hits the kernel's own probes where others are being fired, so many times on each CPU, with sites
-    /// that jump or that trap.
+    /// Hits the kernel's own probes while others fire, `rounds` times on each CPU, with sites in jump mode or in trap mode.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
@@ -543,7 +549,7 @@ impl Session {
         ask!(self, Request::Kstat { name: name.into() }, Reply::Bytes(bytes) => bytes)
     }
 
-    /// The bytes of a loaded module's text.
+    /// Returns the bytes of a loaded module's text.
     ///
     /// # Errors
     /// There is no such module, or the kernel failed.
@@ -551,7 +557,7 @@ impl Session {
         ask!(self, Request::ReadText { file: file.into() }, Reply::Bytes(bytes) => bytes)
     }
 
-    /// What has happened in the kernel.
+    /// Returns the counters of the kernel.
     ///
     /// # Errors
     /// The kernel failed.
@@ -559,7 +565,7 @@ impl Session {
         ask!(self, Request::Counters, Reply::Counters(counters) => counters)
     }
 
-    /// Powers the machine off and says how it ended; one that does not end is ended.
+    /// Powers the machine off, and returns its status. Kills a machine that does not end.
     ///
     /// # Errors
     /// The line failed before.

@@ -27,7 +27,7 @@ pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
 /// Python's installer, as a command that wants its arguments; installs it if there is none.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// One of them is missing and cannot be installed.
 pub fn pip() -> Result<Command, SetupError> {
     let python = program("python3", "python3")?;
     let pip = || {
@@ -50,7 +50,7 @@ pub fn pip() -> Result<Command, SetupError> {
 /// missing.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// One of them is missing and cannot be installed.
 pub fn target(target: &str) -> Result<(), SetupError> {
     let there = || {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -98,16 +98,16 @@ pub fn cargo_for(subcommand: &str, target: &str, crates: &str) -> Result<Command
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     process::clean_cargo_env(&mut cargo).env("RUSTC_BOOTSTRAP", "1");
-    // Without it, rustup would heed the toolchain files that some packages of others have.
+    // Without it, rustup would obey toolchain files in the folders of other packages.
     cargo.envs(std::env::var_os("RUSTUP_TOOLCHAIN").map(|of| ("RUSTUP_TOOLCHAIN", of)));
     cargo.current_dir(workspace::root()).arg(subcommand);
     Ok(cargo)
 }
 
-/// A nightly compiler and cargo-fuzz; installs what is missing.
+/// Installs a nightly compiler and cargo-fuzz if they are missing.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// One of them is missing and cannot be installed.
 pub fn cargo_fuzz() -> Result<(), SetupError> {
     let there = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);

@@ -1,8 +1,8 @@
-//! A machine that several share: whoever connects to its socket has the machine's line as if it were his alone.
+//! A shared machine: each connection to its socket uses the machine's line as if no other connection existed.
 //!
-//! Each connection's consumer gets a channel of the line; numbers of the bench's requests are made different. A
-//! connection that is lost becomes a [`Close`](Request::Close) of its channel. Nobody waits for somebody else: who does not
-//! read is not read from, either.
+//! [`Share`] gives the consumer of each connection a channel of the line, and renumbers the requests of the bench. If a
+//! connection is lost, it sends a [`Close`](Request::Close) for the channel. No connection waits for another one: `Share` reads
+//! nothing from a connection that does not read its answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,34 +24,34 @@ use crate::machine::{Ended, Machine};
 use crate::session::Session;
 use crate::wire::KEPT;
 
-/// How often it is looked whether the machine is to stop.
+/// Interval between two checks whether the machine has to stop.
 const BEAT: Duration = Duration::from_millis(100);
-/// So much may wait to be sent before no more is taken.
+/// The number of unsent bytes above which a connection is not read.
 const PENDING: usize = 64 << 10;
-/// A machine that is told to power off does so at once; and so does one whose line is closed.
+/// Time limit for a machine to end after a request to power off, or after its line was closed.
 const END: Duration = Duration::from_secs(60);
-/// How long who is still there is given to take the last words.
+/// Time limit for the remaining connections to read the last message.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The last words of a machine that has ended in order.
+/// The last message of a machine that ended in order.
 const STOPPED: &str = "the machine has been stopped";
-/// Bytes of the longest last words.
+/// The longest last message in bytes.
 const WORDS: usize = 8 << 10;
 
-/// Why a machine is not shared, or not any more.
+/// Why a machine cannot be shared, or is no longer shared.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// The socket cannot be made.
     #[error("cannot listen at {}: {source}", .socket.display())]
     Listen {
-        /// Where.
+        /// The path of the socket.
         socket: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Another machine is there.
+    /// Another machine listens at the path.
     #[error("a machine is running at {} already; stop it, or give this one another --socket", .0.display())]
     Taken(PathBuf),
-    /// The machine is gone, or its kernel has panicked.
+    /// The machine ended, or its kernel panicked.
     #[error("{0}")]
     Gone(String),
     /// Waiting failed.
@@ -59,7 +59,7 @@ pub enum ShareError {
     Wait(#[from] io::Error),
 }
 
-/// A socket that nobody but its owner can connect to. When this is dropped, it is gone.
+/// A socket to which only its owner can connect. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
@@ -67,10 +67,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Makes one; what a machine has left behind that was killed is removed.
+    /// Creates the socket. Replaces a file that a killed machine left behind.
     ///
     /// # Errors
-    /// Somebody listens there, or nobody can.
+    /// Another process listens at `path`, or the socket cannot be created.
     pub fn listen(path: &Path) -> Result<Self, ShareError> {
         let error = |source| ShareError::Listen { socket: path.into(), source };
         if UnixStream::connect(path).is_ok() {
@@ -84,7 +84,7 @@ impl Socket {
         if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
             std::fs::remove_file(path).map_err(error)?;
         }
-        // From its first moment on it is the owner's alone.
+        // The mode excludes other users from the moment of creation.
         let before = rustix::process::umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(path);
         rustix::process::umask(before);
@@ -93,7 +93,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,12 +101,12 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // It may have been removed by its owner.
+        // The owner may have removed the file.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// One end of bytes that go both ways, without waiting.
+/// A non-blocking stream of frames in both directions.
 struct Pipe {
     stream: UnixStream,
     decoder: Decoder,
@@ -119,7 +119,7 @@ impl Pipe {
         Ok(Self { stream, decoder: Decoder::new(), to_send: VecDeque::new() })
     }
 
-    /// What to wait for.
+    /// Returns the events to poll for.
     fn flags(&self, may_read: bool) -> PollFlags {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, may_read);
@@ -127,7 +127,7 @@ impl Pipe {
         flags
     }
 
-    /// Sends what can be sent. `false` if there is nobody any more.
+    /// Sends as much as the stream accepts. Returns false if the peer closed it.
     fn send(&mut self) -> bool {
         while !self.to_send.is_empty() {
             match self.stream.write(self.to_send.as_slices().0) {
@@ -139,7 +139,7 @@ impl Pipe {
         true
     }
 
-    /// Takes some of what has arrived: the frames that are complete by it. `None` if there is nobody any more.
+    /// Reads available bytes, and returns the frames that they complete. Returns `None` if the peer closed the stream.
     fn receive<T: serde::de::DeserializeOwned>(&mut self) -> Option<Vec<Arrived<T>>> {
         let mut buffer = [0; 8192];
         match self.stream.read(&mut buffer) {
@@ -155,9 +155,9 @@ impl Pipe {
         }
     }
 
-    /// Sends what is left, as far as it is taken in this time.
+    /// Sends the remaining bytes, until `deadline`.
     fn send_last(&mut self, deadline: Instant) {
-        // Nobody is left to be told if it does not work.
+        // After an error, there is no peer to which to report it.
         let _ = self.stream.set_nonblocking(false);
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let _ = self.stream.set_write_timeout(Some(left));
@@ -165,21 +165,21 @@ impl Pipe {
     }
 }
 
-/// Somebody who has connected.
+/// A connection of a bench.
 struct Connection {
     pipe: Pipe,
-    /// The channel that its consumer says frames on, once it has said one.
+    /// The channel in the frames of its consumer, after the first frame.
     channel: Option<u8>,
 }
 
-/// A machine that is shared.
+/// A shared machine.
 pub struct Share {
     machine: Machine,
     line: Pipe,
     socket: Socket,
-    /// By the channel of the line that is theirs.
+    /// The connections, by their channel of the line.
     connections: BTreeMap<u8, Connection>,
-    /// Of a request of the bench's: whose it is, and which number it has there.
+    /// For each open request of a bench: its connection's channel, and its number on that connection.
     asked: BTreeMap<u32, (u8, u32)>,
     seq: u32,
     console: VecDeque<String>,
@@ -196,7 +196,7 @@ impl Share {
     /// Shares the machine of a session.
     ///
     /// # Errors
-    /// The session has no machine of its own, or clones of its line are about.
+    /// The session has no machine of its own, or other owners of its line exist.
     pub fn new(session: Session, socket: Socket) -> Result<Self, ShareError> {
         let parts = session.into_parts();
         let (machine, line, console) =
@@ -215,10 +215,10 @@ impl Share {
         })
     }
 
-    /// Serves whoever connects until `stop` says so, or the machine is gone.
+    /// Serves all connections until `stop` returns true or the machine ends.
     ///
     /// # Errors
-    /// The machine is gone.
+    /// The machine ended by itself, or its kernel panicked.
     pub fn serve(mut self, stop: impl Fn() -> bool) -> Result<(), ShareError> {
         while !stop() {
             if !self.step()? {
@@ -233,7 +233,7 @@ impl Share {
         Ok(())
     }
 
-    /// Waits a moment, and passes on what there is. `false` if the machine is gone.
+    /// Waits for events for at most [`BEAT`], and passes all frames on. Returns false if the machine ended.
     fn step(&mut self) -> Result<bool, ShareError> {
         let may_read = self.line.to_send.len() < PENDING;
         let mut fds = vec![
@@ -271,7 +271,7 @@ impl Share {
     }
 
     fn accept(&mut self) {
-        // Who has gone again meanwhile is nobody.
+        // The peer may have closed its connection again.
         let Ok((stream, _)) = self.socket.listener.accept() else { return };
         if !is_owner(&stream) {
             return;
@@ -289,7 +289,7 @@ impl Share {
         }
     }
 
-    /// Takes what the kernel has sent. `false` if it is gone.
+    /// Passes on the frames from the kernel. Returns false if the machine closed the line.
     fn take_from_line(&mut self) -> bool {
         let Some(frames) = self.line.receive::<Event>() else { return false };
         for arrived in frames {
@@ -316,14 +316,14 @@ impl Share {
                     self.console.push_back(text);
                 }
                 Arrived::Ours(Ok(Event::Panic { message })) => self.panicked = Some(message),
-                // How far a request has come is told when it is done; damage, by who gets no answer.
+                // Progress is part of the final reply. After damage, the connection's own time limit ends the request.
                 Arrived::Ours(Ok(Event::Progress { .. } | Event::BadFrame { .. }) | Err(_)) => {}
             }
         }
         true
     }
 
-    /// Takes what somebody has sent. `false` if he is gone.
+    /// Passes on the frames from a connection. Returns false if the peer closed it.
     fn take_from(&mut self, channel: u8) -> bool {
         let Some(connection) = self.connections.get_mut(&channel) else { return false };
         let Some(frames) = connection.pipe.receive::<Message>() else { return false };
@@ -352,7 +352,7 @@ impl Share {
         true
     }
 
-    /// Somebody is gone: so are his enablings.
+    /// Removes a connection, and closes its consumer, which removes the enablings.
     fn close(&mut self, channel: u8) {
         let connection = self.connections.remove(&channel);
         self.asked.retain(|_, (of, _)| *of != channel);
@@ -362,7 +362,7 @@ impl Share {
         }
     }
 
-    /// Tells everybody how the machine has ended.
+    /// Sends all connections the reason why the machine ended.
     fn gone(&mut self) -> Result<(), ShareError> {
         let ended = self.machine.ended(END);
         if self.panicked.is_none() && ended.as_ref().is_some_and(Ended::in_order) {
@@ -403,15 +403,15 @@ impl Share {
     }
 }
 
-/// Whether who has connected is who runs this, or root. The socket's mode lets nobody else in; but who may change that can
-/// also have passed it on.
+/// Returns whether the peer has the user id of this process, or is root. The mode of the socket admits only these, but its
+/// owner can change the mode.
 fn is_owner(stream: &UnixStream) -> bool {
     let ours = rustix::process::geteuid();
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid == ours || peer.uid.is_root())
 }
 
-/// A frame with its zero byte, for another channel; nothing if it is damaged.
+/// Returns a frame with its zero byte for another channel; nothing if it is damaged.
 fn passed_on(bytes: &mut [u8], channel: u8) -> Vec<u8> {
     let [encoded @ .., _] = bytes else { return Vec::new() };
     let Ok(frame) = Frame::decode(encoded) else { return Vec::new() };

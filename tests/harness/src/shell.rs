@@ -1,5 +1,5 @@
-//! Commands that a kernel's user would type, and that the stand-in kernel can be asked to do: `dtrace -c COMMAND` of the
-//! bench, which has no programs to run.
+//! The commands that `dtrace -c COMMAND` accepts with the stand-in kernel, which runs no programs: the kernel does what the
+//! command would do.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::session::{Session, SessionError};
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `sysctl NAME=VALUE...`: what is written to, and what is written.
+    /// `sysctl NAME=VALUE...`: names and values.
     Sysctl(Vec<(String, String)>),
     /// `kstat -p MODULE:INSTANCE:NAME`.
     Kstat(String),
-    /// `sleep SECONDS`, for those who trace what happens by itself.
+    /// `sleep SECONDS`, to trace events that the command does not cause.
     Sleep(Duration),
 }
 
@@ -52,10 +52,10 @@ impl FromStr for Command {
 }
 
 impl Command {
-    /// Has the kernel do it. Who is to sleep is told, and returns at once.
+    /// Lets the kernel execute the command. `sleep` returns at once; the caller sleeps.
     ///
     /// # Errors
-    /// The kernel has no such thing, or failed.
+    /// The sysctl or the kstat does not exist, or the kernel failed.
     pub fn run(&self, session: &mut Session) -> Result<(), SessionError> {
         match self {
             Self::Sysctl(assignments) => {

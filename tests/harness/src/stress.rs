@@ -47,7 +47,7 @@ pub fn builds() -> Vec<Build> {
 }
 
 impl Build {
-    /// Builds the module; returns where it is.
+    /// Builds the module, and returns its path.
     pub fn build(&self) -> Result<PathBuf, BuildError> {
         let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress");
         let own = folder.join(format!("sdt_stress-{self}"));
@@ -59,7 +59,7 @@ impl Build {
             config: vec![
                 format!("profile.release.opt-level={}", self.level),
                 format!("profile.release.lto={}", self.lto),
-                // What is not inlined of core is all the same: built once for each kind of LTO.
+                // One level for all dependencies, so that cargo builds core once for each kind of LTO.
                 "profile.release.package.\"*\".opt-level=2".into(),
             ],
             target_file: (!self.frame_pointers).then(|| without_frame_pointers(&folder)),

@@ -26,11 +26,11 @@ pub(crate) fn write(kernel: &Path) -> Result<(), BuildError> {
     }
     let bytes = std::fs::read(kernel).map_err(failed)?;
     let table = of(&bytes).map_err(|error| failed(std::io::Error::other(error)))?;
-    // Others may be at it, or start their machine with it.
+    // Other processes may write the file, or start a machine with it.
     whole::write(&file, &table).map_err(|source| BuildError::File { file, source })
 }
 
-/// Functions and statics of an ELF file, and what is only a name: assembly's.
+/// Returns the table of the functions and statics of an ELF file.
 fn of(kernel: &[u8]) -> Result<Vec<u8>, object::Error> {
     let kernel = object::File::parse(kernel)?;
     let symbols = kernel.symbols().filter(|symbol| {

@@ -1,12 +1,12 @@
-//! Programs in D for the kernel without a consumer: the one that goes on while its own probes are tortured.
+//! The D program that the kernel runs, without a consumer, while it tortures its own probes.
 
 use dtrace_abi::Platform;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
 
-/// Every hit is sound, so the predicate is always true; if it were not, fewer would be counted than there were. What is recorded
-/// has clauses of its own: one that finds no room in the buffer does nothing, and so would not count.
+/// The arguments of every hit satisfy the predicate, so that the counts are too low if a hit has wrong arguments. `trace` has a
+/// clause of its own, because a clause that finds no room in the buffer runs no action and would not count.
 const TEXT: &str = "
 standin:::masked /arg0 == ~arg1/ { @masked = count(); }
 standin:::many /arg0 == ~arg1/ { @many = count(); }
@@ -15,7 +15,7 @@ standin:::breakpoint /arg0 == ~arg1/ { @breakpoint = count(); }
 standin:::masked, standin:::many, standin:::tick, standin:::breakpoint { trace(arg0); }
 ";
 
-/// It, in DOF.
+/// Returns the program as DOF.
 pub fn program() -> Vec<u8> {
     dof(Platform::Freebsd, TEXT)
 }

@@ -184,8 +184,7 @@ impl Wire {
         }
     }
 
-    /// Waits for the kernel's first console line: what is sent before is lost, since there is no
-    /// serial port yet that would take it.
+    /// Waits for the kernel's first console line. Before it, the kernel has no serial port, so that requests would be lost.
     ///
     /// # Errors
     /// As [`next`](Self::next), or there is no line in time.
@@ -214,7 +213,7 @@ impl Wire {
                 Some(Event::Reply { seq, result }) if seq == asked => {
                     return result.map_err(WireError::Refused);
                 }
-                // The answer to a request that was given up, or what somebody else was told.
+                // The late answer to a request that timed out, or an event for another request.
                 Some(_) => {}
             }
         }
@@ -241,9 +240,9 @@ impl Inner {
         self.console.push_back(text);
     }
 
-    /// Reads what is there, waiting for it until the deadline. Says whether something came.
+    /// Reads available bytes, and waits for them until the deadline. Returns whether any arrived.
     fn read(&mut self, deadline: Instant) -> Result<bool, WireError> {
-        // A timeout of 0 would be none at all.
+        // The system refuses a timeout of 0.
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         self.line.set_read_timeout(Some(left)).map_err(WireError::Failed)?;
         let mut buffer = [0; 8192];
@@ -349,6 +348,7 @@ pub fn name(request: &Request) -> &'static str {
         Request::Counters => "counters",
         Request::Torture { .. } => "torture",
         Request::Reenter { .. } => "reenter",
+        Request::Mailed { .. } => "message in the mailbox",
         Request::PowerOff => "power off",
     }
 }

@@ -23,7 +23,7 @@ pub enum WorkloadError {
         file: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault of the line.
         problem: Problem,
     },
     /// There is nothing in it to execute.
@@ -34,7 +34,7 @@ pub enum WorkloadError {
     Empty(PathBuf),
 }
 
-/// What can be wrong with a line.
+/// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The process id is not a number, or too large a one.
@@ -49,28 +49,28 @@ pub enum Problem {
     /// The call has no result.
     #[error("execve without a result")]
     NoResult,
-    /// A call goes on that has never begun.
+    /// A call resumes that never began.
     #[error("execve of process {0} is resumed, but was never begun")]
     Resumed(u32),
 }
 
-/// The executions in a log, in the order in which they succeeded.
+/// Returns the executions in a log, in the order in which they succeeded.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or holds no execution.
 pub fn read(file: &Path) -> Result<Vec<Exec>, WorkloadError> {
     let bytes =
         std::fs::read(file).map_err(|source| WorkloadError::Read { file: file.into(), source })?;
-    // strace escapes what is not ASCII.
+    // strace escapes all characters except ASCII.
     let execs = parse(&String::from_utf8_lossy(&bytes))
         .map_err(|(line, problem)| WorkloadError::Line { file: file.into(), line, problem })?;
     if execs.is_empty() { Err(WorkloadError::Empty(file.into())) } else { Ok(execs) }
 }
 
-/// The executions in the text of a log, or the number of the line that is wrong.
+/// Returns the executions in the text of a log.
 ///
 /// # Errors
-/// A line about execve is not what strace writes. Lines about anything else are passed over.
+/// A line about execve is not in strace's format; the error has its number. Other lines are ignored.
 pub fn parse(text: &str) -> Result<Vec<Exec>, (usize, Problem)> {
     let mut execs = Vec::new();
     let mut begun = HashMap::new();

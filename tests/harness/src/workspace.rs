@@ -1,4 +1,4 @@
-//! Where things are in this workspace, and its example module.
+//! The folders of this workspace, and its example module.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,9 @@ use cargo_sdt::internal::project::{Found, Project, ProjectError};
 /// The package of the example module.
 pub const EXAMPLE: &str = "kmod-example";
 
-/// What `cargo test` is told to test: everything but the benchmark. That has no tests, and a fifth of all crates are there for it
-/// alone; clippy compiles it. Every command that tests says the same, or cargo compiles crates again with other features.
+/// The arguments of `cargo test` that select everything except the benchmark. It has no tests, and a fifth of all dependencies
+/// serve it alone; clippy compiles it. All commands that test use these arguments; with others, cargo compiles crates again
+/// with other features.
 pub const TESTED: [&str; 3] = ["--workspace", "--exclude", "bench"];
 
 /// The workspace's root folder.

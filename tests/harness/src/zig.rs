@@ -133,11 +133,11 @@ impl Zig {
         Ok(Self { program, freebsd })
     }
 
-    /// As [`with_headers_of`](Self::with_headers_of), for tests: where the compiler cannot be fetched there is none,
-    /// and this is said so that nobody can miss it.
+    /// Like [`with_headers_of`](Self::with_headers_of), for tests: returns `None` and prints a warning if the compiler cannot be
+    /// fetched.
     ///
     /// # Errors
-    /// What was fetched is not what was asked for, or cannot be kept.
+    /// The fetched file has another checksum, or cannot be stored.
     pub fn for_tests(freebsd: u32) -> Result<Option<Self>, ZigError> {
         match Self::with_headers_of(freebsd) {
             Ok(zig) => Ok(Some(zig)),
@@ -150,9 +150,9 @@ impl Zig {
         }
     }
 
-    /// The command that compiles C as FreeBSD compiles kernel modules (`sys/conf/kern.mk`, `sys/conf/kmod.mk`),
-    /// but for what Rust's modules do without as well: branch protection, stack protectors and sanitizers.
-    /// Still missing: what to compile, and where to.
+    /// Returns the command that compiles C as FreeBSD compiles kernel modules (`sys/conf/kern.mk`, `sys/conf/kmod.mk`), without
+    /// branch protection, stack protectors and sanitizers, which modules in Rust do not have either. The caller adds the source
+    /// and the output.
     pub fn cc(&self, arch: Arch) -> Command {
         let mut command = self.command("cc");
         command.arg("-target").arg(format!("{}-freebsd.{}.0", arch.name(), self.freebsd));
@@ -191,7 +191,7 @@ impl Zig {
         let folder = workspace::build_dir().join("kmod").join(arch.name());
         let folder = folder.join(format!("c-{}", self.freebsd));
         fs::create_dir_all(&folder).map_err(|source| module_file_error(&folder, source))?;
-        // What comes before the module is in one place as well: one at a time.
+        // All builds use the same names for object and library, so only one runs at a time.
         let lock = folder.join("lock");
         let _building = locked(&lock).map_err(|source| module_file_error(&lock, source))?;
         let stem = folder.join(source.file_stem().unwrap_or_default());
@@ -211,7 +211,8 @@ impl Zig {
         let lld = cargo_sdt::internal::setup::lld().map_err(BuildError::from)?;
         let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
             .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
-        check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;
+        check::freebsd_module(&image, check::Against::default())
+            .map_err(|findings| BuildError::Check { file, findings })?;
         whole::write(&output, &image).map_err(|source| module_file_error(&output, source))?;
         Ok(output)
     }
@@ -225,7 +226,7 @@ impl Zig {
     }
 }
 
-/// Waits until nobody else holds the file, and holds it until the result is dropped.
+/// Waits for the lock of the file, and holds it until the result is dropped.
 fn locked(file: &Path) -> io::Result<File> {
     let held = File::create(file)?;
     held.lock()?;
@@ -236,11 +237,11 @@ fn folder() -> PathBuf {
     workspace::build_dir().join("zig")
 }
 
-/// Past the capture of the tests' output, which is not shown of tests that pass.
+/// Prints a warning directly to standard error, because the test harness hides the captured output of tests that pass.
 fn skipped(error: &ZigError) {
     let line = "=".repeat(72);
     let text = format!("\n{line}\nSKIPPED: nothing is compared with C. {error}\n{line}\n");
-    // Where nobody can be told there is nobody to be told.
+    // A closed standard error is no reason to fail.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -262,7 +263,7 @@ fn install(wheel: &Wheel, folder: &Path, home: &Path) -> Result<(), ZigError> {
     let requirement = folder.join(format!("{version}.txt"));
     fs::write(&requirement, wheel.requirement())
         .map_err(|source| file_error(&requirement, source))?;
-    // What is there under its name is there whole.
+    // The rename at the end makes the folder appear complete.
     let partial = folder.join(format!("{version}.partial"));
     if partial.exists() {
         fs::remove_dir_all(&partial).map_err(|source| file_error(&partial, source))?;
@@ -276,13 +277,13 @@ fn install(wheel: &Wheel, folder: &Path, home: &Path) -> Result<(), ZigError> {
 }
 
 impl Wheel {
-    /// What pip is to install, and nothing else.
+    /// Returns the requirement for pip, with checksums.
     fn requirement(&self) -> String {
         let hashes = self.hashes.map(|hash| format!(" --hash=sha256:{hash}")).concat();
         format!("ziglang=={}{hashes}\n", self.version)
     }
 
-    /// What an error of pip's means.
+    /// Returns the error for a failure of pip.
     fn refused(&self, error: &ProcessError) -> ZigError {
         let (version, reason) = (self.version, error.to_string());
         if reason.contains("DO NOT MATCH THE HASHES") {

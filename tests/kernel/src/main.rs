@@ -21,6 +21,7 @@ mod illumos;
 mod invop;
 mod load;
 mod lock;
+mod mailbox;
 mod paging;
 mod panic;
 mod process;

@@ -18,7 +18,7 @@ use crate::exec::{self, Batch, Worker};
 use crate::illumos::choose as become_illumos;
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{clock, counters, declared, freebsd, process, reentry, smp, system, torture};
+use crate::{clock, counters, declared, freebsd, mailbox, process, reentry, smp, system, torture};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
@@ -83,13 +83,18 @@ impl Server {
                 return;
             }
         };
-        let result = match message.request {
-            Request::Exec { execs } => match exec::submit(message.seq, execs) {
+        let request = match message.request {
+            Request::Mailed { length } => mailbox::take(length),
+            request => Ok(request),
+        };
+        let result = match request {
+            Err(error) => Err(refusal(EINVAL, error.to_string())),
+            Ok(Request::Exec { execs }) => match exec::submit(message.seq, execs) {
                 // The reply comes when all CPUs are done.
                 Ok(batch) => return self.batches.push(batch),
                 Err(exec::BadPath) => Err(refusal(EINVAL, "a path holds a NUL")),
             },
-            request => self.answer(request),
+            Ok(request) => self.answer(request),
         };
         self.wire.send_console();
         self.wire.send(&Event::Reply { seq: message.seq, result });
@@ -121,6 +126,7 @@ impl Server {
             }
             Request::KldStat => Ok(Reply::Modules(system.modules())),
             Request::Exec { .. } => unreachable!("has been taken care of"),
+            Request::Mailed { .. } => Err(refusal(EINVAL, "the mailbox names the mailbox")),
             Request::Sysctl { name, value } => {
                 let write = || system.write_sysctl(&name, &value);
                 process::command("sysctl", write).map(|()| Reply::Done)

@@ -20,7 +20,13 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
+
+/// Distance in memory from the kernel's symbols to the mailbox: where the host of a machine puts a long message.
+/// See [`Request::Mailed`].
+pub const MAILBOX: u64 = symbols::Table::ROOM as u64;
+/// Size of the mailbox, in bytes.
+pub const MAILBOX_ROOM: usize = 4 << 20;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +112,12 @@ pub enum Request {
         rounds: u32,
         /// Sites jump; else they trap.
         jump: bool,
+    },
+    /// Handle the message in the [mailbox](MAILBOX) instead of this one, whose number the answer has. Over the serial line, each
+    /// byte of a long message would cost the emulator an interrupt.
+    Mailed {
+        /// Length of the message's frame, in bytes.
+        length: u32,
     },
     /// Power off. There is no answer.
     PowerOff,
@@ -224,7 +236,7 @@ pub struct Counters {
     pub breakpoints: u64,
     /// Probe hits that reached the framework.
     pub hits: u64,
-    /// Hits of those that nobody wanted, as their probe had been disabled while they were on their way.
+    /// Hits of those that no consumer recorded, because their probe had been disabled meanwhile.
     pub unclaimed: u64,
     /// Hits inside probe context that were counted and not recorded.
     pub reentered: u64,

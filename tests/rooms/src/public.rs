@@ -331,7 +331,7 @@ fn undocumented(tokens: TokenStream) -> TokenStream {
     kept.into_iter().collect()
 }
 
-/// Tokens as one line, without the blanks that nobody writes.
+/// Returns tokens as one line, with the blanks of formatted code.
 fn tidy(tokens: &TokenStream) -> String {
     let mut text = tokens.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for (from, to) in [

@@ -6,9 +6,6 @@ use rooms::circle;
 use rooms::imports::{self, Imports};
 use rooms::tree::Tree;
 
-/// Crates that still have a circle.
-const NOT_YET: [&str; 1] = ["cargo-sdt"];
-
 /// Returns the circles of a crate, of files and of folders: a line for each import.
 fn circles(root: &Path) -> Vec<String> {
     let tree = Tree::read(root);
@@ -45,13 +42,9 @@ fn circles(root: &Path) -> Vec<String> {
 fn no_crate_has_a_circle_of_imports() {
     let mut wrong = Vec::new();
     for package in rooms::packages() {
-        let (name, circles) = (&*package.name, circles(&package.root));
-        let all = circles.join("\n\n");
-        match (NOT_YET.contains(&name), circles.is_empty()) {
-            (false, true) => {}
-            (false, false) => wrong.push(format!("{name} has a circle:\n{all}")),
-            (true, true) => wrong.push(format!("{name} has no circle: take it out of `NOT_YET`")),
-            (true, false) => println!("{name} still has a circle:\n{all}\n"),
+        let circles = circles(&package.root);
+        if !circles.is_empty() {
+            wrong.push(format!("{} has a circle:\n{}", package.name, circles.join("\n\n")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

@@ -13,22 +13,21 @@ mod sysinits;
 
 use super::elf::Elf;
 use super::functions::Functions;
+use super::kernel::Against;
 use super::relocations;
 use super::rules::Rule;
-use super::{Against, Summary};
+use super::summary::FreeBsdSummary;
 use crate::platform::{FreeBsd, Generation, Route};
 use metadata::Metadata;
-
-/// How many records of a route there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    providers: u64,
-    probes: u64,
-}
+use own::Count;
 
 /// Checks a module; it says itself for which release it is and by which route. The summary counts only if there are no
 /// errors.
-pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, against: Against<'_>) -> Summary {
+pub(super) fn check(
+    elf: &Elf<'_>,
+    functions: &Functions<'_>,
+    against: Against<'_>,
+) -> FreeBsdSummary {
     shared::check(elf);
     let metadata = metadata::check(elf, functions);
     let release = metadata.release.unwrap_or_else(|| looks_like(elf));
@@ -46,7 +45,7 @@ pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, against: Against<'
     if let (Some(file), Some(route)) = (against.file, route) {
         file_name(elf, file, route, &metadata);
     }
-    Summary {
+    FreeBsdSummary {
         release,
         says_release: metadata.release.is_some(),
         modules: metadata.modules,

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sdt_core::ops::{ARG_TYPE_LEN, FUNCTION_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 
-use super::Count;
 use super::metadata::Metadata;
+use super::own::Count;
 use super::sets::elements;
 use super::sites::RECORD;
-use crate::check::TRACEPOINTS;
 use crate::check::elf::{Elf, Home, Target};
-use crate::check::names::{translated, unusable};
+use crate::check::names::{TRACEPOINTS, translated, unusable};
 use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::{FreeBsd, Generation, Os};

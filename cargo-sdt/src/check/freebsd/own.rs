@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 use sdt_core::{Probe, Provider};
 
-use super::Count;
 use super::sets::whole;
 use super::sites::RECORD;
-use crate::check::SITES;
 use crate::check::elf::Elf;
-use crate::check::names::unusable;
+use crate::check::names::{SITES, unusable};
 use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::Os;
@@ -47,6 +45,13 @@ const PROBES: Kind = Kind {
 
 /// Where a probe's provider is.
 const PROVIDER: u64 = 8;
+
+/// How many records of a route there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) providers: u64,
+    pub(super) probes: u64,
+}
 
 /// Checks the records and returns how many there are.
 pub(super) fn check(elf: &Elf<'_>) -> Count {

@@ -2,8 +2,9 @@
 
 use std::fmt::Display;
 
-use crate::check::TRACEPOINTS;
 use crate::check::elf::{Elf, Section, Target};
+use crate::check::finding::Hex;
+use crate::check::names::TRACEPOINTS;
 use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::link::is_set;
@@ -51,11 +52,15 @@ pub(super) fn check(elf: &Elf<'_>) {
 
 fn pointer(elf: &Elf<'_>, section: &Section<'_>, offset: u64) {
     let element = Record { elf, home: section, offset };
-    if let Some(oid) = element.record(0) {
-        if section.name == SYSCTLS {
-            sysctl(oid, element);
+    let is_record = OWN.contains(&&*section.name) || section.name == SYSCTLS;
+    if let Some(record) = element.record(0) {
+        if is_record && !record.is_aligned() {
+            let (home, offset) = (&record.home.name, Hex(record.offset));
+            element.report(0, Rule::Unaligned, &[&"an element", home, &offset]);
+        } else if section.name == SYSCTLS {
+            sysctl(record, element);
         }
-    } else if OWN.contains(&&*section.name) || !element.points(0) {
+    } else if is_record && section.name != SYSCTLS || !element.points(0) {
         let weak = element.import(0).is_some_and(|of| of.is_weak());
         let rule = if weak { Rule::WeakAddress } else { Rule::NotAddress };
         element.report(0, rule, &[&"an element"]);

@@ -9,9 +9,9 @@ use crate::arch::Arch;
 use crate::check::elf::{Elf, Home};
 use crate::check::finding::hex;
 use crate::check::functions::Functions;
+use crate::check::names::{SITES, TRACEPOINTS};
 use crate::check::record::Record;
 use crate::check::rules::Rule;
-use crate::check::{SITES, TRACEPOINTS};
 
 /// The table of bounds.
 const BOUNDS: &str = "__sdt_bounds";
@@ -144,13 +144,5 @@ fn kernels_reach(arch: Arch) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_takes_less_than_jumps_can_do() {
-        assert_eq!(kernels_reach(Arch::X86_64), 1 << 31);
-        assert_eq!(kernels_reach(Arch::Aarch64), 1 << 26);
-        assert_eq!(kernels_reach(Arch::Riscv64), 1 << 19);
-    }
-}
+#[path = "../../../tests/unit/check/freebsd/sites.rs"]
+mod tests;

@@ -87,16 +87,5 @@ fn unusable(name: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_judged() {
-        for name in ["misc/mac", "drv/ip", "fs/sockfs", "crypto/aes", "misc/a_b-c.d"] {
-            assert_eq!(unusable(name), None, "{name}");
-        }
-        for name in ["", "mac", "/mac", "misc/", "misc/a b", "misc/$x", &"misc/".repeat(7)] {
-            assert!(unusable(name).is_some(), "{name}");
-        }
-    }
-}
+#[path = "../../../tests/unit/check/illumos/depends.rs"]
+mod tests;

@@ -4,10 +4,12 @@
 use object::elf;
 
 use super::probes::is_probe;
-use crate::check::ENABLED;
-use crate::check::elf::{Elf, Home, Relocation, Symbol};
+use crate::check::elf::{Elf, Home, Relocation, Symbol, Target};
+use crate::check::names::ENABLED;
 use crate::check::rules::Rule;
 
+/// The symbol of the pair of words with the bounds, by which `_init` finds them.
+const TABLE: &str = "__sdt_is_enabled";
 const START: &str = "__start_sdt_is_enabled";
 const STOP: &str = "__stop_sdt_is_enabled";
 
@@ -30,8 +32,16 @@ pub(super) fn check(elf: &Elf<'_>) {
     }
     // A module without sites has them, too: both are 0.
     let (pairs, stray) = bounds(elf);
-    if stray || pairs > 1 || any && pairs != 1 {
-        elf.findings.section(ENABLED, Rule::EnabledBounds, &[&pairs]);
+    if stray || pairs.len() > 1 || any && pairs.len() != 1 {
+        elf.findings.section(ENABLED, Rule::EnabledBounds, &[&pairs.len()]);
+    }
+    for symbol in elf.all_symbols().filter(|of| of.name == TABLE && !of.is_undefined()) {
+        let at_bounds = |&Target { section, offset }: &Target| {
+            (symbol.home, symbol.value) == (Home::Section(section), offset)
+        };
+        if !pairs.iter().any(at_bounds) {
+            elf.findings.symbol(TABLE, Rule::EnabledSymbol, &[]);
+        }
     }
 }
 
@@ -42,10 +52,11 @@ fn is_enabled_site(elf: &Elf<'_>, word: &Relocation) -> bool {
     calls.iter().any(|of| elf.symbols.get(of.symbol).is_some_and(is_probe))
 }
 
-/// Returns how many pairs of words there are with the bounds of the set, and whether a word has one of them otherwise.
-fn bounds(elf: &Elf<'_>) -> (usize, bool) {
-    let (mut pairs, mut stray) = (0, false);
-    for section in elf.loaded().filter(|section| !section.is_code()) {
+/// Returns the places of pairs of words with the bounds of the set, and whether a word has one of them otherwise.
+fn bounds(elf: &Elf<'_>) -> (Vec<Target>, bool) {
+    let (mut pairs, mut stray) = (Vec::new(), false);
+    let sections = elf.sections.iter().enumerate();
+    for (index, section) in sections.filter(|(_, of)| of.is_loaded() && !of.is_code()) {
         let is = |word: &Relocation, name| {
             elf.symbols.get(word.symbol).is_some_and(|symbol| symbol.name == name)
         };
@@ -64,7 +75,9 @@ fn bounds(elf: &Elf<'_>) -> (usize, bool) {
             } else {
                 continue;
             };
-            pairs += usize::from(paired && is(word, START));
+            if paired && is(word, START) {
+                pairs.push(Target { section: index, offset: word.offset });
+            }
             stray |= !paired;
         }
     }

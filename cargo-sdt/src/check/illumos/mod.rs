@@ -12,17 +12,15 @@ mod exports;
 mod krtld;
 mod probes;
 
-use std::collections::BTreeSet;
-use std::fmt;
-
 use sdt_core::{Probe, Provider};
 
 use super::elf::{Elf, Section};
-use super::finding::Finding;
 use super::functions::Functions;
 use super::kernel::Kernel;
-use super::{Against, SITES, count, relocations};
-use crate::platform::{FreeBsd, Os, Route};
+use super::names::SITES;
+use super::relocations;
+use super::summary::IllumosSummary;
+use crate::platform::FreeBsd;
 pub use exports::DRIVER;
 pub(super) use probes::is_probe;
 
@@ -31,68 +29,7 @@ pub(crate) fn has_provider(name: &str) -> bool {
     krtld::PROVIDERS.iter().any(|(provider, _)| *provider == name)
 }
 
-/// The contents of a good module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The modules that it depends on.
-    pub depends: Vec<String>,
-    /// Its probes, as DTrace lists them: `provider:::name`.
-    pub probes: BTreeSet<String>,
-    /// Calls that fire them.
-    pub sites: usize,
-    /// Records of a provider of the module's own: of providers, probes and sites.
-    pub own: [u64; 3],
-    /// Bytes in memory, without padding.
-    pub size: u64,
-    /// Warnings and notes.
-    pub warnings: Vec<Finding>,
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: Vec<&str>, none: &str| {
-            if names.is_empty() { none.to_owned() } else { names.join(", ") }
-        };
-        let depends = list(self.depends.iter().map(String::as_str).collect(), "nothing");
-        let (own, native) = (self.own != [0; 3], self.sites != 0);
-        let route = match (native, own) {
-            (true, _) => Some(Route::Native),
-            (false, true) => Some(Route::Provider),
-            (false, false) => None,
-        };
-        let route = route.map_or_else(String::new, |route| format!(", route {route}"));
-        write!(f, "for illumos{route}, depends on {depends}; ")?;
-        if own {
-            let [providers, probes, sites] = self.own;
-            let (providers, sites) = (count(providers, "provider"), count(sites, "site"));
-            write!(f, "{providers}, {}, {sites}; ", count(probes, "probe record"))?;
-        }
-        if native || !own {
-            let probes = list(self.probes.iter().map(String::as_str).collect(), "no probe");
-            write!(f, "{}: {probes}; ", count(self.sites as u64, "site"))?;
-        }
-        write!(f, "{} bytes", self.size)
-    }
-}
-
-/// Checks a module without its kernel's files.
-///
-/// # Errors
-/// All findings, if there is an error among them.
-pub fn module(bytes: &[u8]) -> Result<Summary, Vec<Finding>> {
-    module_against(bytes, Against::default().kernel)
-}
-
-/// Checks a module against a kernel.
-///
-/// # Errors
-/// All findings, if there is an error among them.
-pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Finding>> {
-    super::checked(Os::Illumos, bytes, |elf, functions| check(elf, functions, kernel))
-        .map(|(summary, warnings)| Summary { warnings, ..summary })
-}
-
-fn check(elf: &Elf<'_>, functions: &Functions<'_>, kernel: &Kernel) -> Summary {
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, kernel: &Kernel) -> IllumosSummary {
     relocations::check(elf, FreeBsd::default(), functions);
     enabled::check(elf);
     let (probes, sites) = probes::check(elf);
@@ -108,5 +45,5 @@ fn check(elf: &Elf<'_>, functions: &Functions<'_>, kernel: &Kernel) -> Summary {
         records("set_linkme_SDT_PROBES", size_of::<Probe>() as u64),
         records(SITES, 32),
     ];
-    Summary { depends, probes, sites, own, size: elf.size(), warnings: Vec::new() }
+    IllumosSummary { depends, probes, sites, own, size: elf.size(), warnings: Vec::new() }
 }

@@ -32,3 +32,7 @@ pub fn module(
         ModuleKind::Shared => shared::link(lld, arch, library, &sets, &stem),
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/unit/link/module.rs"]
+mod tests;

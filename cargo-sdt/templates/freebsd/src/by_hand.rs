@@ -1,7 +1,7 @@
-//! The probe by hand: `sysctl my_module.greet=WHO`.
+//! Fires the probe by hand: `sysctl my_module.greet=NAME`.
 //!
-//! The kernel's functions are those of `sys/kern/kern_sysctl.c`, from 10 to 15. The sysctl is a leaf of a node of its own:
-//! a name of one part cannot be written to.
+//! The kernel's functions are those of `sys/kern/kern_sysctl.c`, from 10 to 15. The sysctl is a leaf below a node of this
+//! module, because sysctl(8) cannot write to a name of one part.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -12,27 +12,27 @@ use sdt_core::freebsd::VERSION;
 const NODE: &CStr = c"my_module";
 const NODE_DESCRIPTION: &CStr = c"A module with a probe";
 const LEAF: &CStr = c"greet";
-const DESCRIPTION: &CStr = c"Written to: greets, which fires my_module:::greeted";
+const DESCRIPTION: &CStr = c"Write a name to fire my_module:::greeted";
 
 /// `OID_AUTO`: the kernel chooses the number.
 const OID_AUTO: c_int = -1;
 /// `CTLFLAG_RW | CTLFLAG_MPSAFE`.
 const FLAGS: c_int = 0xc000_0000_u32.cast_signed() | 0x0004_0000;
-/// `CTLTYPE_NODE` and `CTLTYPE_STRING`, and how they are printed.
+/// `CTLTYPE_NODE` and `CTLTYPE_STRING`, with the formats by which sysctl(8) prints them.
 const TYPE_NODE: (c_int, &CStr) = (1, c"N");
 const TYPE_STRING: (c_int, &CStr) = (3, c"A");
 
-/// Bytes of the longest name, with its NUL.
+/// The longest name in bytes, with its NUL.
 const NAME_LEN: usize = 64;
 
-/// The beginning of `struct sysctl_oid` (`sys/sys/sysctl.h`): since 11 it is the list of a node's children; before, the
-/// fourth word points to that.
+/// The beginning of `struct sysctl_oid` (`sys/sys/sysctl.h`). Since 11, the struct begins with the list of a node's children;
+/// before, its fourth word points to the list.
 #[repr(C)]
 struct Oid {
     words: [*mut c_void; 4],
 }
 
-/// `struct sysctl_req`, the kernel's own.
+/// `struct sysctl_req`, which only the kernel reads.
 #[repr(C)]
 struct Request {
     _private: [u8; 0],
@@ -42,10 +42,10 @@ struct Request {
 type Handler = unsafe extern "C" fn(*mut Oid, *mut c_void, isize, *mut Request) -> c_int;
 
 unsafe extern "C" {
-    /// `struct sysctl_oid_list`: the kernel's, under a lock of its own.
+    /// `struct sysctl_oid_list`, which the kernel guards with its own lock.
     static sysctl__children: UnsafeCell<[u8; 0]>;
 
-    // All three may sleep. The last argument is there since 12, and nothing to those before.
+    // All three may sleep. The last argument of the first exists since 12; older kernels ignore it.
     fn sysctl_add_oid(
         context: *mut c_void,
         parent: *mut c_void,
@@ -68,23 +68,23 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The sysctl, while it is there.
+/// The registered sysctl.
 pub(crate) struct ByHand {
-    /// Somebody else's as well, if they have one of the same name: the kernel counts who has it.
+    /// Modules with a node of the same name share it: the kernel counts the references.
     node: NonNull<Oid>,
     leaf: NonNull<Oid>,
 }
 
-// SAFETY: the kernel's functions may be called with it on any CPU.
+// SAFETY: the only uses are calls of `sysctl_remove_oid`, which the kernel allows on any CPU.
 unsafe impl Send for ByHand {}
 
 impl ByHand {
-    /// Adds it; `None` if the name is taken. May sleep.
+    /// Adds the sysctl. Returns `None` if the name is in use. May sleep.
     ///
     /// # Safety
-    /// The module stays loaded until it has been [removed](Self::remove).
+    /// The module stays loaded until [`remove`](Self::remove) has returned.
     pub(crate) unsafe fn add() -> Option<Self> {
-        // SAFETY: the list is the kernel's own; names are copied or live as long as the module.
+        // SAFETY: `sysctl__children` is the kernel's root list; the strings are static.
         let node = unsafe {
             add_oid(
                 sysctl__children.get().cast(),
@@ -94,7 +94,7 @@ impl ByHand {
                 NODE_DESCRIPTION,
             )
         }?;
-        // SAFETY: the node's list; the handler lives as long as the module, and takes no argument.
+        // SAFETY: `children` returns the list of the node added above; the caller keeps the module, and so the handler, loaded.
         let leaf = unsafe {
             add_oid(
                 children(node),
@@ -105,17 +105,17 @@ impl ByHand {
             )
         };
         let Some(leaf) = leaf else {
-            // SAFETY: it has just been added.
+            // SAFETY: `add_oid` above added the node, and nothing is below it.
             unsafe { remove_oid(node) };
             return None;
         };
         Some(Self { node, leaf })
     }
 
-    /// Takes it away; nobody is in its handler any more. May sleep.
+    /// Removes the sysctl, and waits until no thread runs its handler. May sleep.
     pub(crate) fn remove(self) {
-        // The leaf is no matter of the node's, which stays, with all that is below, where it is somebody else's as well.
-        // SAFETY: both have been added, and are removed once.
+        // The leaf first: if another module shares the node, the node stays with everything below it.
+        // SAFETY: `add` added both, and `self` is consumed, so that they are removed once.
         unsafe {
             remove_oid(self.leaf);
             remove_oid(self.node);
@@ -123,28 +123,28 @@ impl ByHand {
     }
 }
 
-/// The list of a node's children (`SYSCTL_CHILDREN`).
+/// Returns the list of a node's children (`SYSCTL_CHILDREN`).
 fn children(node: NonNull<Oid>) -> *mut c_void {
     if VERSION >= 1_100_000 {
         return node.as_ptr().cast();
     }
-    // SAFETY: a node that has been added.
+    // SAFETY: `add_oid` returned the node, so that it is a `struct sysctl_oid`.
     unsafe { node.as_ref() }.words[3]
 }
 
-/// Takes one away. May sleep.
+/// Removes a sysctl. May sleep.
 ///
 /// # Safety
-/// It has been added, and nothing of ours is below.
+/// [`add_oid`] returned it, and this module has no sysctl below it.
 unsafe fn remove_oid(oid: NonNull<Oid>) {
-    // SAFETY: by contract. It fails for nodes only that the kernel was built with.
+    // SAFETY: the caller passes a sysctl that `add_oid` returned. The call fails only for static nodes of the kernel.
     unsafe { sysctl_remove_oid(oid.as_ptr(), 1, 0) };
 }
 
 /// Adds a sysctl to a list.
 ///
 /// # Safety
-/// The list is one of the kernel's. Handler and description are good until the sysctl is removed.
+/// `parent` is a `struct sysctl_oid_list`, and the handler stays loaded until the sysctl is removed.
 unsafe fn add_oid(
     parent: *mut c_void,
     name: &'static CStr,
@@ -153,7 +153,7 @@ unsafe fn add_oid(
     description: &'static CStr,
 ) -> Option<NonNull<Oid>> {
     let none = ptr::null_mut();
-    // SAFETY: by contract; names are copied or live for ever.
+    // SAFETY: the caller vouches for the list and the handler; the strings are static.
     NonNull::new(unsafe {
         sysctl_add_oid(
             none,
@@ -171,8 +171,10 @@ unsafe fn add_oid(
     })
 }
 
+/// Reads the name that sysctl(8) writes, and sends a greeting.
+///
 /// # Safety
-/// As the kernel calls handlers.
+/// The kernel calls it as a `SYSCTL_HANDLER_ARGS` function.
 unsafe extern "C" fn handle(
     oid: *mut Oid,
     _argument: *mut c_void,
@@ -180,10 +182,10 @@ unsafe extern "C" fn handle(
     request: *mut Request,
 ) -> c_int {
     let mut name = [0_u8; NAME_LEN];
-    // SAFETY: `oid` and `request` are what the kernel has handed in, and the buffer has this size.
+    // SAFETY: `oid` and `request` are the kernel's arguments, and the buffer has `NAME_LEN` bytes.
     let error =
         unsafe { sysctl_handle_string(oid, name.as_mut_ptr().cast(), NAME_LEN as isize, request) };
-    // Who only reads leaves it empty.
+    // A read of the sysctl leaves the name empty.
     if let (0, Ok(name)) = (error, CStr::from_bytes_until_nul(&name))
         && !name.is_empty()
     {

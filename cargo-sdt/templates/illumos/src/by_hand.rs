@@ -1,5 +1,5 @@
-//! The probe by hand: whoever reads the kstat `my_module:0:greet` is greeted, `kstat -p my_module:0:greet`. A driver would
-//! have an `ioctl` for that; a module without a device has kstats.
+//! Fires the probe by hand: `kstat -p my_module:0:greet` reads a kstat, and each read sends a greeting. A driver would use
+//! an `ioctl`; a module without a device has kstats.
 //!
 //! The kernel's functions are those of `usr/src/uts/common/os/kstat_fr.c`, its structures those of
 //! `usr/src/uts/common/sys/kstat.h`; LP64.
@@ -11,11 +11,11 @@ use core::ptr::NonNull;
 const MODULE: &CStr = c"my_module";
 const NAME: &CStr = c"greet";
 const CLASS: &CStr = c"misc";
-/// Its only value: how often it has been read.
+/// The name of its only value: the number of reads.
 const GREETED: &CStr = c"greeted";
 
-/// Who is greeted.
-const WHO: &CStr = c"by hand";
+/// The name in each greeting.
+const RECIPIENT: &CStr = c"by hand";
 
 /// `KSTAT_TYPE_NAMED`, `KSTAT_DATA_UINT64`, `KSTAT_READ`.
 const TYPE_NAMED: u8 = 1;
@@ -79,24 +79,24 @@ unsafe extern "C" {
     fn kstat_named_init(named: *mut Named, name: *const c_char, kind: u8);
 }
 
-/// The kstat, while it is there.
+/// The registered kstat.
 pub(crate) struct ByHand(NonNull<Kstat>);
 
-// SAFETY: the kernel's functions may be called with it on any CPU.
+// SAFETY: the only use is a call of `kstat_delete`, which the kernel allows on any CPU.
 unsafe impl Send for ByHand {}
 
 impl ByHand {
-    /// Adds it; `None` if the name is taken. May sleep.
+    /// Adds the kstat. Returns `None` if the name is in use. May sleep.
     ///
     /// # Safety
-    /// The module stays loaded until it has been [removed](Self::remove).
+    /// The module stays loaded until [`remove`](Self::remove) has returned.
     pub(crate) unsafe fn add() -> Option<Self> {
         let (module, name, class) = (MODULE.as_ptr(), NAME.as_ptr(), CLASS.as_ptr());
-        // SAFETY: the names are strings, which are copied.
+        // SAFETY: the names are static strings; `kstat_create` copies them.
         let kstat =
             NonNull::new(unsafe { kstat_create(module, 0, name, class, TYPE_NAMED, 1, 0) })?;
-        // SAFETY: it is ours alone until it is installed; its data is one value, as was asked for; the function is
-        // there as long as the module.
+        // SAFETY: no other thread knows the kstat before `kstat_install`; its data is the one value that `kstat_create`
+        // allocated; the caller keeps the module, and so `update`, loaded.
         unsafe {
             kstat_named_init((*kstat.as_ptr()).data.cast(), GREETED.as_ptr(), DATA_UINT64);
             (*kstat.as_ptr()).update = Some(update);
@@ -105,21 +105,23 @@ impl ByHand {
         Some(Self(kstat))
     }
 
-    /// Takes it away; nobody is in its function any more. May sleep.
+    /// Removes the kstat, and waits until no thread runs `update`. May sleep.
     pub(crate) fn remove(self) {
-        // SAFETY: it has been added, and is removed once.
+        // SAFETY: `add` created it, and `self` is consumed, so that it is removed once.
         unsafe { kstat_delete(self.0.as_ptr()) };
     }
 }
 
+/// Sends a greeting and counts it.
+///
 /// # Safety
-/// As the kernel calls `ks_update`: by one thread at a time.
+/// The kernel calls it as `ks_update` of the kstat that [`ByHand::add`] installed, in one thread at a time.
 unsafe extern "C" fn update(kstat: *mut Kstat, operation: c_int) -> c_int {
     if operation != READ {
         return EACCES;
     }
-    crate::greet(WHO);
-    // SAFETY: it is the one that was added, with its one value, and nobody else looks at it meanwhile.
+    crate::greet(RECIPIENT);
+    // SAFETY: the kstat has the one value that `add` allocated, and the kernel holds the lock of the kstat.
     unsafe { (*(*kstat).data.cast::<Named>()).value += 1 };
     0
 }

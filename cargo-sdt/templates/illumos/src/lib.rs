@@ -1,7 +1,7 @@
 //! A kernel module for illumos with a probe.
 //!
-//! The probe and what fires it are here, and run anywhere: `cargo test`. What makes a kernel module of it is in
-//! `module.rs`; `by_hand.rs` is there to see the probe at work, and can go when something real fires it.
+//! This file has the probe and the function that fires it. Both run anywhere: `cargo test`. `module.rs` makes a kernel
+//! module of the crate. `by_hand.rs` fires the probe by hand; delete it when the module's own code fires the probe.
 #![cfg_attr(not(test), no_std)]
 
 use core::ffi::CStr;
@@ -14,7 +14,7 @@ mod by_hand;
 #[cfg(target_os = "illumos")]
 mod module;
 
-/// How somebody is greeted. For D `enum manner`, with `MANNER_PLAIN` and `MANNER_WARM`.
+/// The manner of a greeting. D knows it as `enum manner`, with `MANNER_PLAIN` and `MANNER_WARM`.
 #[derive(Clone, Copy, Debug, Argument)]
 pub enum Manner {
     Plain,
@@ -22,26 +22,26 @@ pub enum Manner {
 }
 
 sdt_provider! {
-    /// What this module does.
+    /// The events of this module.
     pub my_module {
-        /// Somebody has been greeted: who, and how.
+        /// A greeting was sent: to whom, and in which manner.
         fn greeted(name: &str, manner: Manner);
     }
 }
 
-/// Greets somebody.
-// One function with one site, whoever calls it: illumos makes a probe of each function that fires.
+/// Sends a greeting.
+// illumos lists the probe once for each function that fires it, so all callers share this function.
 #[inline(never)]
 pub fn greet(name: &CStr) {
     sdt_probe!(crate::my_module::greeted, text(name), manner(name));
 }
 
-/// The name as text. It is called while the probe is traced, and never else.
+/// Returns the name as text. It runs only while the probe is enabled.
 fn text(name: &CStr) -> &str {
     name.to_str().unwrap_or("?")
 }
 
-/// The world is greeted warmly.
+/// Returns the manner of a greeting: warm for the world. It runs only while the probe is enabled.
 fn manner(name: &CStr) -> Manner {
     if name == c"world" { Manner::Warm } else { Manner::Plain }
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_is_listed_as_it_is_meant() {
+    fn the_probe_has_the_names_that_dtrace_lists() {
         let probe = &my_module::greeted;
         assert_eq!(probe.provider().name(), c"my_module");
         assert_eq!(probe.name(), c"greeted");
@@ -59,6 +59,6 @@ mod tests {
 
     #[test]
     fn without_a_kernel_nothing_fires() {
-        greet(c"nobody");
+        greet(c"world");
     }
 }

@@ -12,7 +12,7 @@ static MODULE: MyModule = MyModule {
     by_hand: Mutex::new(None),
 };
 
-/// The module. Its probes need no mention: the kernel finds them, or the companion registers them.
+/// The module. Its probes need no code here: the kernel finds them, or the companion registers them.
 struct MyModule {
     /// The kstat, while the module is loaded.
     by_hand: Mutex<Option<ByHand>>,
@@ -20,14 +20,14 @@ struct MyModule {
 
 impl Module for MyModule {
     fn load(&self) -> Result<(), Errno> {
-        // SAFETY: `unload` removes it.
+        // SAFETY: `unload` removes it before the kernel unloads the module.
         let by_hand = unsafe { ByHand::add() }.ok_or(Errno::EEXIST)?;
         *self.by_hand.lock() = Some(by_hand);
         Ok(())
     }
 
     fn unload(&self) -> Result<(), Errno> {
-        // Taken out first: what follows sleeps.
+        // Unlock first: `remove` sleeps.
         let by_hand = self.by_hand.lock().take();
         if let Some(by_hand) = by_hand {
             by_hand.remove();

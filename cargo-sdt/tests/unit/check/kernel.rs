@@ -11,13 +11,13 @@ fn list(text: &str) -> Kernel {
 #[test]
 fn lists_of_every_form() {
     let kernel = list(
-        "\nkernel:\nffffffff80210000 T malloc\n                 U nobody\n\
+        "\nkernel:\nffffffff80210000 T malloc\n                 U missing\n\
          ffffffff80210000 t hidden\nffffffff80210000 0000000000000010 D hz\n\
          printf T 1234 20\nsnprintf T\nW weakling\nfree\n0000 i ifunc\n",
     );
     for (symbol, there) in [
         ("malloc", true),
-        ("nobody", false),
+        ("missing", false),
         ("hidden", false),
         ("hz", true),
         ("printf", true),
@@ -42,11 +42,11 @@ fn lists_of_every_form() {
     let kernel = list(
         "[Index]   | Value | Size | Type | Bind | Other | Shndx | Name\n\
          [12]  |  18446744073| 26|FUNC |GLOB |0    |2      |ddi_copyin\n\
-         [13]  |  0| 0|FUNC |GLOB |0    |UNDEF  |nobody\n\
+         [13]  |  0| 0|FUNC |GLOB |0    |UNDEF  |missing\n\
          [14]  |  0| 0|FUNC |LOCL |0    |2  |hidden\n",
     );
     assert_eq!(kernel.ask("ddi_copyin", &[], false), Known::Exported(Kind::Function));
-    assert_eq!(kernel.ask("nobody", &[], false), Known::Missing);
+    assert_eq!(kernel.ask("missing", &[], false), Known::Missing);
     assert_eq!(kernel.ask("hidden", &[], false), Known::Missing);
 }
 

@@ -25,7 +25,9 @@ fn judged(code: &[u8], addend: i64, relative: bool, of: Option<bool>) -> Option<
         let (binding, kind, home) = (elf::STB_LOCAL, elf::STT_FUNC, Home::Section(1));
         Symbol { name: name.into(), binding, kind, home, value, size }
     };
-    let functions = [symbol("first", 0, 16), symbol("second", 16, 32)];
+    let mut variable = symbol("variable", 40, 8);
+    variable.kind = elf::STT_OBJECT;
+    let functions = [symbol("first", 0, 16), symbol("second", 16, 32), variable];
     let functions = Functions::new(functions.iter());
     let operand =
         Operand { section: 1, code: Some(code), offset: code.len() as u64, addend, relative };
@@ -47,6 +49,12 @@ fn calls_go_to_functions() {
         assert!(found.starts_with(reason), "{addend}: {found}");
     }
     assert!(matches!(call(12, Some(false)), Some(Stray::Call { .. })));
+    for opcode in [0xe8, 0xe9] {
+        let Some(Stray::Call { reason, .. }) = judged(&[opcode], 36, true, Some(true)) else {
+            panic!()
+        };
+        assert!(reason.starts_with("the symbol there has the type of something"), "{reason}");
+    }
     // A jump may be to a label.
     assert_eq!(judged(&[0xe9], 13, true, Some(true)), None);
 }

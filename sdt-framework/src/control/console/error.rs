@@ -56,7 +56,7 @@ impl fmt::Display for ConsoleError {
                 )
             }
             Self::Refused(error) => error.fmt(f),
-            Self::Write(error) => write!(f, "the console does not take what is printed: {error}"),
+            Self::Write(error) => write!(f, "the console cannot be written: {error}"),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A command line and a printer for a kernel's own console: tracing without another machine.
 //!
-//! A kernel's shell, or its serial line, hands [`Console::command`] what somebody has typed, and calls
-//! [`Console::print`] now and then:
+//! A kernel's shell, or its serial line, passes typed lines to [`Console::command`], and calls [`Console::print`] from time to
+//! time:
 //!
 //! | | |
 //! |---|---|
 //! | `-l` | lists all probes, as `dtrace -l` does |
-//! | `-l -n SPEC` | those that the description means; any number of `-P`, `-m`, `-f` and `-n`, as of `dtrace` |
-//! | `-n SPEC` | enables them, beside what is enabled already; from here on hits are printed |
-//! | `stop` | prints what is left, and disables all that was enabled here |
+//! | `-l -n SPEC` | lists matching probes; any number of `-P`, `-m`, `-f` and `-n`, as with `dtrace` |
+//! | `-n SPEC` | also enables matching probes; from here on hits are printed |
+//! | `stop` | prints the remaining records, and disables all probes of the console |
 //!
 //! A hit is printed as dtrace(1) does, CPU, probe and its function and name, and behind that its arguments, by their types.
 //!
@@ -120,7 +120,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         if is_new { self.print_all(out) } else { Ok(false) }
     }
 
-    /// Prints what is in the buffers.
+    /// Prints the content of the buffers.
     fn print_all(&mut self, out: &mut impl Write) -> Result<bool, ConsoleError> {
         let Some(consumer) = self.consumer else { return Ok(false) };
         let mut any = false;
@@ -144,10 +144,10 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         Ok(any)
     }
 
-    /// Stops recording, prints what is left, and disables what was enabled here.
+    /// Stops recording, prints the remaining records, and disables all probes of the console.
     ///
     /// # Errors
-    /// The console failed; all is disabled nevertheless.
+    /// The console failed; the probes are disabled nevertheless.
     pub fn stop(&mut self, out: &mut impl Write) -> Result<(), ConsoleError> {
         let Some(consumer) = self.consumer else { return Ok(()) };
         self.tracer.stop(consumer)?;

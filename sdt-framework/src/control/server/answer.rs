@@ -4,12 +4,11 @@ use core::fmt;
 
 use dtrace_abi::spec::{Field, Spec};
 use dtrace_protocol::{
-    Argument, Frame, Header, OTHERS, Probe, Reply, Request, Side, Site, Status, VERSION, Why,
+    Argument, Frame, OTHERS, Probe, Reply, Request, Side, Site, Status, VERSION, Why,
 };
 use heapless::Vec;
 use sdt_core::ops::{Attribute, ProbeId};
 
-use super::read::Reading;
 use super::refusal::Refusal;
 use super::reply::Answer;
 use super::sites::Sites;
@@ -25,9 +24,6 @@ use crate::run::consumer::ConsumerId;
 struct Channel {
     number: u8,
     consumer: Option<ConsumerId>,
-    /// The request that is answered once there are records.
-    waiting: Option<u32>,
-    reading: Reading,
 }
 
 /// All channels of a line.
@@ -37,8 +33,6 @@ pub(super) struct Channels<'d, const CHANNELS: usize> {
     /// The rights of the line, and so of all its consumers.
     rights: Rights,
     channels: Vec<Channel, CHANNELS>,
-    /// The channel that is looked at first for one that waits.
-    next: usize,
     /// Of the line; the rest is filled in when it is asked for.
     pub(super) status: Status,
 }
@@ -64,7 +58,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             overlong: 0,
             refused: 0,
         };
-        Self { tracer, sites, rights, channels: Vec::new(), next: 0, status }
+        Self { tracer, sites, rights, channels: Vec::new(), status }
     }
 
     /// Closes all consumers.
@@ -100,54 +94,33 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         if frame.header.channel == OTHERS {
             return None;
         }
-        if let Some(channel) = self.at(frame.header.channel) {
-            channel.waiting = None;
-        }
         let mut answer = Answer { header: frame.header, draft, line };
         let done = match frame.message() {
             Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
             _ => Err(Refusal::Plain(Why::NotUnderstood, "this is no request of this version")),
         };
-        done.unwrap_or_else(|refusal| {
-            self.status.refused += 1;
-            answer.refused(&refusal)
-        })
+        done.map_or_else(
+            |refusal| {
+                self.status.refused += 1;
+                answer.refused(&refusal)
+            },
+            Some,
+        )
     }
 
-    /// Answers one of the channels that wait, if something has been recorded for one.
-    pub(super) fn answer_waiting(&mut self, draft: &mut [u8], line: &mut [u8]) -> Option<usize> {
-        for _ in 0..self.channels.len() {
-            self.next = (self.next + 1) % self.channels.len();
-            let channel = self.channels.get_mut(self.next)?;
-            let (Some(seq), Some(consumer)) = (channel.waiting, channel.consumer) else { continue };
-            let header = Header { channel: channel.number, seq };
-            let mut answer = Answer { header, draft, line };
-            let read = channel.reading.read(self.tracer, consumer, &mut answer);
-            let Some(done) = read.transpose() else { continue };
-            channel.waiting = None;
-            return done.map_or_else(|refusal| answer.refused(&refusal), Some);
-        }
-        None
-    }
-
-    /// Does what a request asks for; returns the length of the answer, or none if the answer has to wait.
-    fn obey(
-        &mut self,
-        request: Request<'_>,
-        answer: &mut Answer<'_>,
-    ) -> Result<Option<usize>, Refusal> {
+    /// Executes a request. Returns the length of the answer.
+    fn obey(&mut self, request: Request<'_>, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
         let number = answer.header.channel;
         if let Request::Hello { version } = request {
             if let Some(old) = self.take(number) {
                 self.close(old);
             }
             if version == VERSION {
-                let channel =
-                    Channel { number, consumer: None, waiting: None, reading: Reading::NONE };
+                let channel = Channel { number, consumer: None };
                 self.channels.push(channel).map_err(|_| Refusal::TooMany(CHANNELS))?;
             }
             let hello = Reply::Hello { version: VERSION, side: Side::Framework };
-            return answer.plain(&hello).map(Some);
+            return answer.plain(&hello);
         }
         let (tracer, rights) = (self.tracer, self.rights);
         if !rights.any() {
@@ -164,9 +137,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             Request::Open if open.is_ok() => {
                 return Err(Refusal::Plain(Why::Open, "the channel is open already"));
             }
-            Request::Open => {
-                (channel.consumer, channel.reading) = (Some(tracer.open(rights)?), Reading::NONE);
-            }
+            Request::Open => channel.consumer = Some(tracer.open(rights)?),
             Request::Close => {
                 if let Some(channel) = self.take(number) {
                     self.close(channel);
@@ -174,17 +145,17 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             }
             Request::Go => {
                 let cpu = tracer.start(open?)? as u32;
-                return answer.plain(&Reply::On { cpu }).map(Some);
+                return answer.plain(&Reply::On { cpu });
             }
             Request::Stop => {
                 let cpu = tracer.stop(open?)? as u32;
-                return answer.plain(&Reply::On { cpu }).map(Some);
+                return answer.plain(&Reply::On { cpu });
             }
             Request::Option { option, value } => tracer.set_option(open?, option, value)?,
             Request::Program { size, at, bytes } => {
                 let sent = tracer.program_piece(open?, size as usize, at as usize, bytes)?;
                 let reply = sent.map_or(Reply::Done, |probes| Reply::Matched { probes });
-                return answer.plain(&reply).map(Some);
+                return answer.plain(&reply);
             }
             Request::Claim if !rights.kernel() => {
                 return Err(Refusal::NotPermitted("for what was enabled at boot"));
@@ -194,17 +165,17 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 let claimed = tracer.claim(rights);
                 let claimed =
                     claimed.ok_or(Refusal::Plain(Why::NoSuch, "nothing was enabled before"))?;
-                (channel.consumer, channel.reading) = (Some(claimed), Reading::NONE);
+                channel.consumer = Some(claimed);
                 tracer.close(own)?;
             }
             Request::Symbol { .. } | Request::SymbolNamed { .. } if !rights.kernel() => {
                 return Err(Refusal::NotPermitted("for symbols"));
             }
             Request::SymbolNamed { module, name } => {
-                return known::named(tracer, module, name, answer).map(Some);
+                return known::named(tracer, module, name, answer);
             }
             Request::Declared { index, at } => {
-                return known::declared(tracer, rights, index, at, answer).map(Some);
+                return known::declared(tracer, rights, index, at, answer);
             }
             Request::Eprobe { .. }
             | Request::Aggregation { .. }
@@ -214,43 +185,25 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             | Request::Run
             | Request::Options { .. }
             | Request::Symbol { .. } => {
-                return run::answer(tracer, open?, request, answer).map(Some);
-            }
-            Request::Enable { spec } => {
-                let probes = tracer.enable(open?, &parse(spec)?)?;
-                return answer.plain(&Reply::Matched { probes }).map(Some);
-            }
-            Request::Disable { spec } => {
-                let probes = tracer.disable(open?, &parse(spec)?)?;
-                return answer.plain(&Reply::Matched { probes }).map(Some);
-            }
-            Request::Read { wait } => {
-                return match channel.reading.read(tracer, open?, answer)? {
-                    None if wait => {
-                        channel.waiting = Some(answer.header.seq);
-                        Ok(None)
-                    }
-                    None => answer.plain(&Reply::Records { cpu: 0, drops: 0 }).map(Some),
-                    some => Ok(some),
-                };
+                return run::answer(tracer, open?, request, answer);
             }
             Request::List { spec, after } => {
-                return list(tracer, rights, &parse(spec)?, after, answer).map(Some);
+                return list(tracer, rights, &parse(spec)?, after, answer);
             }
             Request::Describe { probe } => {
                 let detail = detail(tracer, rights, probe_id(probe)?)?;
-                return describe(&detail, answer).map(Some);
+                return describe(&detail, answer);
             }
             Request::Argument { probe, index } => {
                 let id = probe_id(probe)?;
                 detail(tracer, rights, id)?;
-                return argument(tracer, rights, id, index, answer).map(Some);
+                return argument(tracer, rights, id, index, answer);
             }
             Request::Sites { probe, skip } => {
                 if !rights.kernel() {
                     return Err(Refusal::NotPermitted("to see where the kernel's text is"));
                 }
-                return sites(self.sites, probe, skip, answer).map(Some);
+                return sites(self.sites, probe, skip, answer);
             }
             Request::Status => {
                 let counters = tracer.counters();
@@ -264,11 +217,11 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                     stray: counters.stray,
                     ..self.status
                 };
-                return answer.plain(&Reply::Status(status)).map(Some);
+                return answer.plain(&Reply::Status(status));
             }
             _ => return Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
         }
-        answer.plain(&Reply::Done).map(Some)
+        answer.plain(&Reply::Done)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Consumers on the other side of a line.
 //!
-//! A [`Server`] answers what consumers ask in `dtrace-protocol`, over any [`Stream`], out of a [`Tracer`], which a
-//! [`Dtrace`](crate::Dtrace) is. So `dtrace --connect` lists, enables and prints from another machine. It needs no
-//! allocation, no thread and no clock: the host calls [`Server::step`] again and again from a thread that may
-//! take locks, as long as it returns `true`, and then whenever something may have arrived or been recorded.
+//! A [`Server`] answers the requests of `dtrace-protocol` over any [`Stream`]. It serves a [`Tracer`], such as
+//! [`Dtrace`](crate::Dtrace). So `dtrace --connect` lists, enables and prints from another machine. It needs no allocation, no
+//! thread and no clock: a thread of the host that may take locks calls [`Server::step`] until it returns `false`, and again when
+//! bytes have arrived.
 //!
 //! ```no_run
 //! # use sdt_framework::Rights;
@@ -14,27 +14,26 @@
 //!     match server.step(uart) {
 //!         Ok(true) => {}
 //!         Ok(false) => wait(), // for an interrupt
-//!         Err(lost) => return lost, // everything of the consumers is closed
+//!         Err(lost) => return lost, // all consumers are closed
 //!     }
 //! }
 //! # }
 //! ```
 //!
-//! What arrives is trusted with nothing: frames that are damaged or too long are counted and dropped, requests
-//! that make no sense are refused, and there are never more channels, consumers and bytes than there is room for.
+//! The server trusts no input. It counts and drops frames that are damaged or too long, refuses requests that make no sense,
+//! and limits channels, consumers and bytes.
 //!
-//! Not every line says that its other end has gone: a socket does, a serial line does not. What a consumer has enabled that
-//! was killed there stays enabled, at the cost of hits that nobody reads, until the next one greets on its channel, which each
-//! `dtrace` does when it connects, or the host calls [`Server::reset`], as when a modem's carrier is gone. If the consumer's
-//! programs are not destructive, nothing is recorded for it any more 30 s after it was last heard of (DTrace's deadman).
+//! A socket reports that its other end has closed; a serial line does not. The probes of a consumer that was killed there stay
+//! enabled until the next consumer greets on its channel, as each `dtrace` does when it connects, or the host calls
+//! [`Server::reset`], for example when a modem loses its carrier. Unless the consumer's programs are destructive, nothing is
+//! recorded for it 30 s after its last request (DTrace's deadman).
 //!
-//! Who may: the host says for each line, by the [`Rights`] that it gives the server. What these do not
-//! allow is refused, or is not there. Whoever has the line has its rights. A line that leaves the machine is
-//! wrapped in a `Secure` (feature `noise`): only who has the kernel's key is heard.
+//! The host grants the [`Rights`] of each line. The server refuses requests that these do not allow, and hides probes that the
+//! consumer may not use. Every peer on the line has its rights. A line that leaves the machine is
+//! wrapped in a `Secure` (feature `noise`), which accepts only peers with the kernel's key.
 
 mod answer;
 mod known;
-mod read;
 mod refusal;
 mod reply;
 mod run;
@@ -54,43 +53,43 @@ pub use secure::{End, Limits, Secure, SecureHost};
 pub use sites::{NoSites, Sites};
 pub use stream::{Lost, Polled, Stream};
 
-/// Bytes that are taken from the line at a time.
+/// The number of bytes that one read takes from the line.
 const CHUNK: usize = 64;
 
-/// A number of consumers, over one line.
+/// The server of all consumers on one line.
 ///
-/// - `FRAME`: bytes of the longest frame, in either direction. [`MIN_FRAME`] is enough for everything; longer ones carry
-///   more probes and records at a time.
-/// - `CHANNELS`: consumers that can be there at once.
+/// - `FRAME`: the size of the longest frame in bytes, in both directions. [`MIN_FRAME`] is enough; longer frames carry more
+///   probes and records.
+/// - `CHANNELS`: the largest number of simultaneous consumers.
 #[derive(Debug)]
 pub struct Server<'d, const FRAME: usize = 2048, const CHANNELS: usize = 8> {
     channels: Channels<'d, CHANNELS>,
     decoder: Decoder<[u8; FRAME]>,
-    /// Taken from the line, and not looked at yet.
+    /// Received bytes that are not decoded yet.
     arrived: [u8; CHUNK],
     arrived_at: usize,
     arrived_len: usize,
-    /// The answer that is being made.
+    /// The answer before it is encoded.
     draft: [u8; FRAME],
-    /// The answer that is being sent: what is left of it.
+    /// The encoded answer, of which `sent..to_send` is not sent yet.
     line: [u8; FRAME],
     sent: usize,
     to_send: usize,
-    /// The line was [reset](Self::reset) in probe context: its consumers are closed later.
+    /// Whether [`reset`](Self::reset) was called in probe context, so that the next step closes the consumers.
     is_abandoned: bool,
 }
 
-/// The shortest longest frame: two types of an argument, or four names of a probe with its stability.
+/// The smallest allowed limit for frames: two types of an argument, or four names of a probe with its stability.
 pub const MIN_FRAME: usize = 512;
 
 impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> {
-    /// A draft may be so long that it fits the line when it is encoded.
+    /// The largest size of an answer that fits `line` after encoding.
     const DRAFT: usize = {
         assert!(FRAME >= MIN_FRAME, "frames have no room for what they carry");
         dtrace_protocol::frame::decoded_len(FRAME)
     };
 
-    /// A server of consumers that nobody has heard of yet, all of whom have these rights.
+    /// Creates a server without channels. All its consumers have these rights.
     pub const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites, rights: Rights) -> Self {
         const { assert!(encoded_len(Self::DRAFT) <= FRAME) };
         Self {
@@ -107,9 +106,9 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
         }
     }
 
-    /// Goes on with what there is to do: sends, or takes what has arrived and answers it, or answers a consumer that waits for
-    /// records. Says whether there was anything. Called by a thread with interrupts on; calls the framework, so that
-    /// providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it does nothing.
+    /// Sends, or receives and answers a request. Returns whether there was anything to do. Called by a thread with interrupts
+    /// on; calls the framework, so that providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it
+    /// does nothing.
     ///
     /// # Errors
     /// [`Lost`], and all consumers have been closed.
@@ -123,8 +122,8 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
         self.go_on(stream).inspect_err(|_| self.reset())
     }
 
-    /// Closes all consumers and forgets what has arrived, as for a line that is gone. In probe context the next
-    /// [`step`](Self::step) in a thread does it.
+    /// Closes all consumers and discards received bytes, after the line was lost. In probe context, the next
+    /// [`step`](Self::step) in a thread does this.
     pub fn reset(&mut self) {
         self.is_abandoned = self.channels.tracer.need_thread().is_err();
         if self.is_abandoned {
@@ -138,7 +137,7 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
 
     fn go_on(&mut self, stream: &mut impl Stream) -> Result<bool, Lost> {
         if self.sent < self.to_send {
-            // Nothing else is done meanwhile: who sends requests and reads no answers gets no more of them.
+            // The server reads no further request until this answer is sent.
             let left = self.line.get(self.sent..self.to_send).unwrap_or_default();
             let sent = stream.write(left)?.min(left.len());
             self.sent += sent;
@@ -168,11 +167,6 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
                 Err(FrameError::TooLong) => status.overlong += 1,
                 Err(_) => status.damaged += 1,
             }
-        }
-        let draft = self.draft.get_mut(..Self::DRAFT).unwrap_or_default();
-        if let Some(length) = self.channels.answer_waiting(draft, &mut self.line) {
-            (self.sent, self.to_send) = (0, length);
-            busy = true;
         }
         Ok(busy)
     }

@@ -1,4 +1,4 @@
-//! Why a request is refused, and how that is said.
+//! Refusals of requests, and their messages.
 
 use core::fmt::{self, Write as _};
 
@@ -8,24 +8,24 @@ use heapless::String;
 
 use crate::control::error::ConsumerError;
 
-/// Bytes of what is said of a refusal, at most: every text that there is, and a frame has room for it.
+/// The size of the longest message in bytes. All messages are shorter, and a frame has room for it.
 const LONGEST: usize = 320;
 
-/// Why a request is refused.
+/// The reason for a refusal.
 #[derive(Debug)]
 pub(super) enum Refusal {
     Consumer(ConsumerError),
     Spec(SpecError),
     TooLong(TooLong),
-    /// There is none of this kind with this number.
+    /// There is no object of this kind with this number.
     NoSuch(Why, &'static str, u32),
     /// The line's rights do not suffice for this.
     NotPermitted(&'static str),
-    /// There are so many consumers already.
+    /// This number of consumers is the limit.
     TooMany(usize),
-    /// So many descriptions are longer than a frame.
+    /// This number of descriptions does not fit a frame.
     TooManyData(u32),
-    /// It is plain what is wrong.
+    /// A reason without details.
     Plain(Why, &'static str),
 }
 
@@ -55,7 +55,7 @@ impl Refusal {
         }
     }
 
-    /// What is wrong with what, in one line. What is too long ends with dots.
+    /// Returns the message in one line. A message that is too long ends with dots.
     pub(super) fn text(&self) -> String<LONGEST> {
         let mut text = Cut(String::new());
         if write!(text, "{self}").is_err() {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::control::refused::{Malformed, ProgramError};
 
-    /// What is wrong is said to the end, on a machine of 64 bits.
+    /// No message is cut on a machine with 64 bits.
     #[test]
     fn nothing_is_cut() {
         let most = usize::MAX;

@@ -1,8 +1,7 @@
 //! What one CPU has aggregated, by keys.
 //!
-//! Records lie behind each other from the beginning: keys, then the words of the function. They never move, so
-//! what is filled of the buffer is what a consumer reads (`dtrace_aggregate`, dtrace.c). A hash table beside
-//! them leads to each.
+//! Records follow each other from the beginning: keys, then the words of the function. They never move, so the consumer reads the
+//! filled part of the buffer (`dtrace_aggregate`, dtrace.c). A hash table finds a record by its keys.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -298,7 +297,7 @@ mod tests {
         let taken = chosen.iter().filter(|keys| buffer.add(*keys, &count, 0, 1)).count();
         assert_eq!(taken, LONG + 16);
         assert_eq!(buffer.drops(), (chosen.len() - taken) as u64);
-        assert!(buffer.add(&chosen[0], &count, 0, 1), "what is there is found");
+        assert!(buffer.add(&chosen[0], &count, 0, 1), "a present tuple is found");
     }
 
     /// A probe with many of them finds each beside the one before.

@@ -1,8 +1,7 @@
 //! Aggregations: functions of many values, each by keys.
 //!
-//! [`Function`] is what is done with a value; [`Buffer`] holds, on one CPU, what there is of every tuple of
-//! keys. Both work on words in memory of the caller's, in the layout of dtrace.c, which is what a consumer
-//! reads.
+//! [`Function`] is an aggregating function; [`Buffer`] contains the values of one CPU by their keys. Both use words in memory of
+//! the caller, in the layout of dtrace.c, which consumers read.
 #![forbid(unsafe_code)]
 
 mod buffer;

@@ -1,7 +1,7 @@
 //! `json`: an element of a text in JSON.
 //!
-//! The text is read once, from its beginning, and only as far as it takes; what is wrong further on is not
-//! seen. Elements are found by the names and indices that lead to them, separated by `.` and `[`.
+//! The text is read once, from its beginning to the element. Errors after the element are not noticed. Names and indices,
+//! separated by `.` and `[`, select an element.
 
 use crate::kernel::Kernel;
 use crate::machine::access::Cursor;
@@ -30,9 +30,9 @@ enum State {
     Collect,
 }
 
-/// What is built of the text, and the names that lead to what is wanted.
+/// The collected text, and the names of the wanted element.
 struct Search {
-    /// Where what is collected goes: a part of scratch space that begins here.
+    /// The address in scratch space of the collected text.
     to: u64,
     length: u64,
     /// The name that is looked for at this depth, and how many there are with it.
@@ -99,7 +99,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// What was collected is a string now, and what is collected next begins anew.
+    /// Ends the collected string; the next one begins at the same place.
     fn finish(&mut self, search: &mut Search) -> Result<(), Stop> {
         self.write(search.to.wrapping_add(search.length), &[0])?;
         search.length = 0;
@@ -115,7 +115,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     fn is_collected(&mut self, search: &Search, words: &[&[u8]]) -> Result<bool, Stop> {
         let mut text = [0; 6];
-        // The longest one has five letters; the rest of what is read does not matter.
+        // The longest one has five letters; the rest does not matter.
         for (place, at) in text.iter_mut().zip(0..) {
             let mut byte = [0];
             self.read(search.to.wrapping_add(at), &mut byte)?;

@@ -105,7 +105,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// Gives back what is behind the first bytes of the latest allocation, which begins at `start`.
+    /// Frees the latest allocation, which begins at `start`, except its first bytes.
     fn shrink(&mut self, start: u64, length: u64) {
         let begin = super::address::Place::start(super::address::Region::Scratch, 0).address();
         let end = start.wrapping_sub(begin).wrapping_add(length);

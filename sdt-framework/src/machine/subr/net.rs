@@ -172,8 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// As everybody writes them, but for those that stand for version 4: of these `Ipv6Addr` shortens
-        /// only the mapped ones.
+        /// Equal to `Ipv6Addr`, except for addresses that represent version 4: `Ipv6Addr` shortens only the mapped ones.
         #[test]
         fn addresses_are_written_as_usual(groups in prop::array::uniform8(prop_oneof![Just(0u16), any::<u16>()])) {
             let address = Ipv6Addr::from(groups);

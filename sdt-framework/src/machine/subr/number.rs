@@ -21,7 +21,7 @@ fn base(given: Option<u64>) -> Result<u32, Stop> {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// `strtoll`: as many digits as there are; what is too large wraps.
+    /// `strtoll`: reads all digits. A number that is too large wraps.
     pub(super) fn strtoll(&mut self, text: u64, given: Option<u64>) -> Result<u64, Stop> {
         let base = base(given)?;
         self.parse(text, base).map(|number| number as u64)

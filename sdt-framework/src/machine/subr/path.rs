@@ -10,7 +10,7 @@ use crate::machine::firing::Firing;
 struct Parts {
     /// Of the last component, without slashes behind it.
     base: (u64, u64),
-    /// The end of what is before it, if there is anything.
+    /// The end of the part before it, if there is one.
     dir_end: Option<u64>,
 }
 

@@ -23,7 +23,7 @@ impl Set {
     }
 }
 
-/// A string that is searched, and what is searched for in it.
+/// A search for a string in a string.
 struct Search {
     text: u64,
     length: u64,

@@ -1,5 +1,5 @@
-//! Probes fire, with whatever consumers may have enabled: the machine of D, actions, aggregations, speculations. What runs
-//! while nobody holds a lock, in probe context; that probes are enabled is nothing that it does.
+//! Probes fire with all that consumers can enable: D programs, actions, aggregations, speculations. The program contains the code
+//! that runs in probe context, without a lock, and not the code that enables probes.
 
 use core::ffi::c_void;
 use core::hint::black_box;
@@ -129,14 +129,14 @@ static DTRACE: Dtrace<Knowing> = Dtrace::new(Knowing);
 
 #[unsafe(no_mangle)]
 extern "C" fn main(count: i32, _: *const *const c_void) -> i32 {
-    // What it has been given, and what is enabled, the compiler does not know.
+    // The compiler knows neither the memory of the framework nor its enablings.
     let dtrace = unknown(&DTRACE);
     let number = unknown(count as u32);
     if let Some(id) = ProbeId::new(number) {
         dtrace.probe(id, &[u64::from(number); 10]);
         dtrace.probe(id, &[u64::from(number); 3]);
     }
-    // SAFETY: nobody has enabled it.
+    // SAFETY: no consumer has enabled the probe.
     unsafe { dtrace.hit(&AtomicU32::new(number), &[0; 10]) };
     // SAFETY: it is no provider's that has a `getargval`.
     unsafe { dtrace.probe5(number, [0; 5]) };

@@ -1,6 +1,6 @@
-//! A program with sites of every kind, or with `--cfg firing` one in which they fire and a framework records it. Built with
-//! `--cfg without_panics` its panic handler calls what nobody defines: it links only if no panic can be reached. Otherwise
-//! it does nothing.
+//! A program with sites of every kind. With `--cfg firing`, they fire and a framework records the hits. With
+//! `--cfg without_panics`, the panic handler calls an undefined function, so that the program links only if no panic can be
+//! reached. Without it, the program does nothing.
 #![cfg_attr(without_panics, no_std, no_main)]
 
 #[cfg(all(without_panics, firing))]

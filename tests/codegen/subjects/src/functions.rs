@@ -251,7 +251,7 @@ pub fn costly_struct_argument(big: Big) -> u64 {
     z ^ mix::<46>(z ^ big.c, z)
 }
 
-/// What is used of the struct is one of its fields, by value.
+/// The site uses one field of the struct, by value.
 #[inline(never)]
 pub fn costly_field(x: u64, y: u64) -> u64 {
     let a = mix::<47>(x, y);
@@ -270,7 +270,7 @@ pub fn costly_not_copy(x: u64, y: u64) -> u64 {
     mix::<53>(wide.0[1], wide.0[0]) ^ wide.0[2]
 }
 
-/// Values that nobody but the probe wants behind a call, as an allocator's size and alignment.
+/// After the call, only the probe uses the values, as with an allocator's size and alignment.
 #[inline(never)]
 pub fn kept_alive(size: u64, align: u64) -> u64 {
     let made = opaque(size ^ align);
@@ -371,8 +371,8 @@ pub fn two_sites(x: u64, y: u64) -> u64 {
     z ^ mix::<68>(z, x)
 }
 
-/// Work that does not depend on what is before the site: an instruction scheduler may mix it with that,
-/// but not across the site.
+/// The work behind the site does not depend on the work before it. An instruction scheduler may mix the two only if there is no
+/// site between them.
 #[inline(never)]
 pub fn independent(x: u64, y: u64) -> u64 {
     let z = mix::<69>(x, y);
@@ -380,7 +380,7 @@ pub fn independent(x: u64, y: u64) -> u64 {
     z ^ mix::<70>(y, x)
 }
 
-/// What is computed before the site as well as behind it.
+/// The same expression before the site and behind it.
 #[inline(never)]
 pub fn shared_subexpression(x: u64, y: u64) -> u64 {
     let z = (x ^ (x >> 5)).wrapping_add(y << 3);
@@ -416,7 +416,7 @@ pub fn wide(vectors: &mut [__m512d; 24], n: u64) {
     *vectors = sums;
 }
 
-/// Calls every function, with values nobody knows.
+/// Calls every function, with values unknown to the compiler.
 pub fn keep() {
     let [x, y] = black_box([1, 2]);
     let big = black_box(Big { a: x, b: y, c: x, d: y });

@@ -82,8 +82,8 @@ fn with_effect(x: u64) -> u64 {
     x
 }
 
-/// Some arithmetic, another one for each `K`: no two functions are merged, and what is computed before a
-/// site has no subexpression or constant in common with what is computed behind it.
+/// Arithmetic that differs for each `K`, so that the compiler merges no two functions, and the computations before and behind a
+/// site share no subexpression or constant.
 #[inline(always)]
 fn mix<const K: u32>(x: u64, y: u64) -> u64 {
     let x = x.wrapping_mul(u64::from(0x5bd1_e995 + 2 * K)).rotate_left(1 + K % 31) ^ y;
@@ -168,7 +168,7 @@ sdt_provider! {
         fn ten(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: u64, h: u64, i: u64, j: u64);
         /// Numbers of all kinds.
         fn numbers(wide: u128, code: Option<i32>, letter: char, side: Side, port: Port);
-        /// What is said of values.
+        /// Texts of values.
         fn said(error: Shown<64>, header: Json<128>);
     }
 }

@@ -17,19 +17,22 @@ pub struct Build<'a> {
     pub rustflags: &'a [&'a str],
     /// Options of rustc for the program alone: what it depends on is not compiled again for them.
     pub own: &'a [&'a str],
-    /// Settings of the profile, as in a manifest. Cargo compiles macros and build scripts again for each value of `lto`:
-    /// see [`BITCODE`].
+    /// Settings of the profile, as in a manifest. Cargo compiles macros and build scripts again for each value of `lto`.
     pub profile: &'a [&'a str],
 }
 
-/// Has the crates that a program depends on carry what link-time optimisation needs. Whether there is any is then an
-/// [option](Build::own) of the program alone.
-pub const BITCODE: &str = "-Cembed-bitcode=yes";
+/// What kernels and the tests' decoder want of every build: addresses that are known when it is linked, and no red zone. The crates
+/// that a program depends on also carry what link-time optimisation needs. Whether there is any is then an [option](Build::own) of
+/// the program alone. All tests that can take these options do: cargo compiles the crates once for each set of options.
+pub const KERNEL_LIKE: [&str; 4] = [
+    "-Crelocation-model=static",
+    "-Cno-redzone=yes",
+    "-Csymbol-mangling-version=v0",
+    "-Cembed-bitcode=yes",
+];
 
-/// What kernels and the tests' decoder want of every build: addresses that are known when it is
-/// linked, and no red zone.
-pub const KERNEL_LIKE: [&str; 3] =
-    ["-Crelocation-model=static", "-Cno-redzone=yes", "-Csymbol-mangling-version=v0"];
+/// The profile of every build, for the same reason.
+pub const PROFILE: [&str; 3] = ["opt-level=3", "codegen-units=1", "panic=\"abort\""];
 
 /// The workspace's root folder.
 fn root() -> &'static Path {

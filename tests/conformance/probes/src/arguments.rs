@@ -1,4 +1,4 @@
-//! Functions that hand over an argument of every kind, each of one: what they cost while nobody looks does not depend on it.
+//! One function for each kind of argument. The cost while the probe is disabled does not depend on the kind.
 
 use core::ffi::{CStr, c_void};
 use core::fmt;
@@ -43,7 +43,7 @@ pub struct Words<const MOST: usize> {
 #[c_type(opaque)]
 pub struct Opaque(pub u8, pub u32);
 
-/// Of nobody's.
+/// A type without a name in C.
 pub struct Foreign(pub u64);
 
 #[derive(serde::Serialize)]

@@ -43,7 +43,7 @@ sdt_provider! {
 
 sdt_provider!(kinds);
 
-/// Nobody knows what becomes of it.
+/// Hides the use of the memory from the compiler.
 #[inline(always)]
 fn hide(room: &mut [u64; 128]) {
     // SAFETY: does nothing.

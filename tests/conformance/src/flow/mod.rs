@@ -19,7 +19,7 @@ pub enum Flow {
     Jump(i64),
     /// Out of the function: back to its caller.
     Return,
-    /// Nobody can tell: by a register, or into an exception.
+    /// To an unknown address, by a register, or into an exception.
     Leave,
 }
 

@@ -1,5 +1,5 @@
-//! An argument of every kind (`../../probes/src/arguments.rs`), on every architecture: while nobody looks, the function that
-//! hands it over has its frame, one nop, and its return.
+//! An argument of every kind (`../../probes/src/arguments.rs`), on every architecture: while the probe is disabled, its function
+//! consists of its frame, one nop, and its return.
 
 use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};
@@ -32,7 +32,7 @@ fn each_is_one_nop(build: Build) {
             .filter(|(_, hot)| hot.others > 0)
             .map(|(of, _)| of)
             .collect();
-        // What is longer than two words is copied to the cold block's room.
+        // An argument of more than two words is copied into the stack frame of the cold block.
         assert!(more.len() <= 6, "{arch}, {build:?}: {more:#?}");
     }
 }

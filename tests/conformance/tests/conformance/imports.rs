@@ -1,11 +1,11 @@
-//! Modules in C that use what the kernel has to offer: locks, devices, threads, sysctls, variables of each CPU. None is
-//! refused for it, and with the kernel's symbols at hand what is missing there is found.
+//! Modules in C that use the kernel's interfaces: locks, devices, threads, sysctls, variables of each CPU. The check refuses none
+//! of them, and with the kernel's symbols it finds the missing ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{self, Against, Kernel, Place, Rule, Summary};
+use cargo_sdt::internal::check::{self, Against, Kernel, Place, Rule};
 use harness::workspace;
 
 use crate::zig;
@@ -20,8 +20,8 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The names that a module's check says nobody here knows.
-fn unknown(summary: &Summary) -> Vec<String> {
+/// Returns the names of a module's imports that the check does not know.
+fn unknown(summary: &check::FreeBsdSummary) -> Vec<String> {
     let unasked = summary.warnings.iter().filter(|finding| finding.rule == Rule::Unasked);
     let names = unasked.filter_map(|finding| finding.details.last());
     names.flat_map(|names| names.split(", ")).map(str::to_owned).collect()
@@ -45,7 +45,7 @@ fn modules_in_c_may_use_all_that_there_is() {
                 let file =
                     zig.module(arch, &source).unwrap_or_else(|error| panic!("{what}: {error}"));
                 let image = fs::read(&file).unwrap();
-                let summary = check::module(&image).unwrap();
+                let summary = check::freebsd_module(&image, check::Against::default()).unwrap();
                 assert_eq!(summary.release.major(), release, "{what}");
                 let stem = source.file_stem().unwrap().to_str().unwrap();
                 assert_eq!(summary.modules, [stem], "{what}");
@@ -55,15 +55,15 @@ fn modules_in_c_may_use_all_that_there_is() {
     }
 }
 
-/// With all symbols there, nothing is said of them; without one, the check says which.
-fn judged_by_its_kernel(image: &[u8], summary: &Summary, what: &str) {
+/// With all symbols of the kernel, the check reports none; without one, it reports that one.
+fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &str) {
     let mut names: Vec<_> = object_imports(image);
     names.sort();
     let unknown = unknown(summary);
     assert!(unknown.iter().all(|name| names.contains(name)), "{what}: {unknown:?}");
     let whole = kernel(&names);
     let unresolved =
-        |kernel: &Kernel| match check::module_against(image, Against { file: None, kernel }) {
+        |kernel: &Kernel| match check::freebsd_module(image, Against { file: None, kernel }) {
             Ok(summary) => summary.warnings,
             Err(findings) => findings,
         };
@@ -84,7 +84,7 @@ fn judged_by_its_kernel(image: &[u8], summary: &Summary, what: &str) {
 /// What [`kernel`] adds to every list.
 const LISTED: [&str; 6] = ["module_register_init", "printf", "malloc", "free", "M_TEMP", "hz"];
 
-/// The names of the symbols that a module does not define, but for the bounds of its sets.
+/// Returns the names of the symbols that a module does not define, except the bounds of its sets.
 fn object_imports(image: &[u8]) -> Vec<String> {
     use object::{Object as _, ObjectSymbol as _};
     let file = object::File::parse(image).unwrap();

@@ -23,7 +23,7 @@ struct Shared {
 enum Extent {
     /// Every field.
     Whole,
-    /// All its bytes; only what is used is a field of its own.
+    /// Its size. Only the used fields are fields in Rust.
     Size,
 }
 

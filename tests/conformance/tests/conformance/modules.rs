@@ -1,9 +1,9 @@
-//! The example module in C and in Rust, linked: what is in them.
+//! The contents of the example module, linked, in C and in Rust.
 
 use std::fs;
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::{self, Summary};
+use cargo_sdt::internal::check::{self, FreeBsdSummary};
 use cargo_sdt::internal::module::Module;
 use cargo_sdt::internal::platform::{FreeBsd, Route};
 use harness::workspace;
@@ -19,14 +19,15 @@ fn modules_are_of_the_same_parts() {
         let rust = Module { route: Route::Native, ..workspace::example(arch) };
         let rust = rust.build(None).unwrap_or_else(|error| panic!("{arch}: {error}"));
         let [c, rust] = [c, rust].map(|file| {
-            let summary = check::module(&fs::read(file).unwrap()).unwrap();
+            let summary =
+                check::freebsd_module(&fs::read(file).unwrap(), check::Against::default()).unwrap();
             assert_eq!(summary.release.major(), 15, "{arch}: {summary}");
             // Their sizes are their own affair, and so is the lowest version of the release.
-            Summary { size: 0, release: FreeBsd::default(), ..summary }
+            FreeBsdSummary { size: 0, release: FreeBsd::default(), ..summary }
         });
         // What a C compiler does to frames is its own affair, too; modules in Rust keep them where fbt looks.
         assert_eq!(rust.warnings, [], "{arch}");
-        let c = Summary { warnings: Vec::new(), ..c };
+        let c = FreeBsdSummary { warnings: Vec::new(), ..c };
         assert_eq!(c, rust, "{arch}");
         assert_eq!((c.providers, c.probes, c.sites), (1, 1, 1), "{arch}");
     }

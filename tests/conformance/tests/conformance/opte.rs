@@ -1,5 +1,5 @@
-//! The functions that fire OPTE's probes (`tests/modules/opte`), with arguments of every kind, taken apart: while nobody
-//! looks, each has its frame, one nop, and its return.
+//! The functions that fire OPTE's probes (`tests/modules/opte`), with arguments of every kind, disassembled: while its probe is
+//! disabled, each consists of its frame, one nop, and its return.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,8 @@
 use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};
 
-/// How often each is said: too many arguments for FreeBSD before 15, for its own sdt, for anybody; the kernel's name.
+/// Returns the number of messages of each kind: too many arguments for FreeBSD before 15, for its own sdt, and for any
+/// framework; the kernel's name.
 fn said(build: Build) -> [usize; 4] {
     let error = sources::refused(Arch::X86_64, build).expect_err("it is to be refused");
     let error = format!("{error:#}");

@@ -55,9 +55,9 @@ fn a_site_is_what_the_kernel_patches() {
     }
 }
 
-/// Of what is run while nobody looks, a site adds its nop, and takes nothing away: the function's frame stays where it
-/// is. C's may add more, never less. (C's compiler moves the frame of a leaf function into the cold code, which is
-/// not counted here as gain.)
+/// To the code that runs while the probe is disabled, a site adds its nop, and removes nothing: the function's frame stays in
+/// place. A site in C may add more, never less. (The C compiler moves the frame of a leaf function into the cold code, which the
+/// test does not count as a gain.)
 #[test]
 fn a_disabled_site_costs_no_more_than_cs() {
     let Some(zig) = zig(15) else { return };
@@ -76,9 +76,9 @@ fn a_disabled_site_costs_no_more_than_cs() {
     }
 }
 
-/// What the test whether a probe is enabled adds to what is run while none is, as instructions: one where sites are patched,
-/// for a group of three, too, if its provider is the module's own. FreeBSD's sdt, which knows of no groups, patches one for
-/// each.
+/// The number of instructions that a test of enabled probes adds to the code that runs while none is enabled: one where sites
+/// are patched, also for a group of three of the module's own provider. FreeBSD's sdt has no groups, and patches one for each
+/// probe.
 #[test]
 fn what_the_enabled_test_costs() {
     for (build, group) in [(Build::Provider, 1), (Build::Native(15), 3)] {

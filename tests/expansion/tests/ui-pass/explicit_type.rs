@@ -1,4 +1,4 @@
-//! An explicit C type, a translated one, and both: of whatever is one word; a translated one of what is two, too.
+//! An explicit C type, a translated type, and both, for values of one word; a translated type also for values of two.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use sdt_core::arg::{Argument, CType};
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// Of somebody else's, who has given it no name in C.
+/// A type of another crate, which does not name it in C.
 pub struct Proc(u32);
 
 #[derive(CType)]

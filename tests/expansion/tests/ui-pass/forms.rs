@@ -64,7 +64,7 @@ fn of_statics() {
     fn same(value: u32) -> u32 {
         value
     }
-    // SAFETY: nobody writes to it.
+    // SAFETY: no code writes to the static.
     sdt_probe!(plain::static_mut, unsafe { same(counter) });
     sdt_probe!(plain::static_borrow, keep(&LIMIT));
     sdt_probe!(lasting::borrowed, &LIMIT);

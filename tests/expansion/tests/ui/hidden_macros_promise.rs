@@ -1,4 +1,4 @@
-//! The promise to which the hidden macros refer is made by `unsafe` only, and what is no probe is in no set.
+//! Only `unsafe` code can make the promise of the hidden macros, and only probes are in the sets.
 
 sdt_core::__sdt_leave! { @probe pub WRONG = [0x41usize; 11] }
 

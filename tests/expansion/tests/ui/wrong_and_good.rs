@@ -19,11 +19,11 @@ sdt_provider! {
 fn main() {
     sdt_probe!(mixed::good, 1);
     sdt_probe!(mixed::good_too);
-    // What is wrong has been said where it is declared.
+    // The error is at the wrong declaration, so that its uses add none.
     sdt_probe!(mixed::bad, 1);
     if sdt_enabled!(mixed::bad) || sdt_enabled!(mixed::{good, bad}) || sdt_enabled!(mixed::*) {
         sdt_probe!(wrong__name::one, 2);
     }
-    // What is right is still checked.
+    // The compiler still checks the uses of right declarations.
     sdt_probe!(mixed::good, "once");
 }

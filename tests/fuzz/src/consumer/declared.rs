@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use arbitrary::Arbitrary;
 
-/// A part of what is declared. Numbers of others are of those before, and by chance of this one.
+/// A declaration. Its numbers refer to the declarations before it, and sometimes to itself.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Part {
     /// A struct or union with two members, and so many more, each with the one before in it twice.
@@ -50,7 +50,7 @@ const CLAUSES: [&str; 4] = [
 pub(super) struct Made {
     /// The text, as an image has it.
     pub text: Vec<u8>,
-    /// Programs that use what is declared last.
+    /// Programs that use the last declaration.
     pub uses: String,
     /// It has a control line or a clause.
     pub is_refused: bool,

@@ -20,13 +20,13 @@ use sdt_framework::{Config, Dtrace, Rights};
 
 use crate::server::{Machine, Small};
 
-/// What is traced, and what that has done here.
+/// A program, and its effects here.
 pub(super) struct Scenario {
     program: &'static str,
     mode: Mode,
     /// The kernel has enabled it by itself.
     claimed: bool,
-    /// What is asked of the output, in order.
+    /// The requests to the output, in order.
     pub orders: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ const fn traced(program: &'static str) -> Scenario {
     Scenario { program, mode: Mode::Trace, claimed: false, orders: &[] }
 }
 
-/// All that records and aggregations are, a program each of what is done, and the other ways to run.
+/// Programs with every kind of record, aggregation and action, and the other ways to run a program.
 pub(super) static SCENARIOS: &[Scenario] = &[
     traced("BEGIN { trace(1); }"),
     traced(
@@ -116,10 +116,10 @@ impl Told {
 /// Where an answer is that refuses.
 const REFUSED: &str = "";
 
-/// What is asked, as it is the same in every run.
+/// Returns the part of a request that is the same in every run.
 pub(super) fn asked(frame: &Frame<'_>) -> String {
     match frame.message::<Request<'_>>() {
-        // Of programs it is told how many probes match.
+        // The kernel answers with the number of matching probes.
         Ok((Request::Program { size, at, bytes }, _)) => {
             format!("program {}", at as usize + bytes.len() == size as usize)
         }

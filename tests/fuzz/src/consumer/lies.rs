@@ -6,7 +6,7 @@ use dtrace_protocol::{
     Status, Symbol, Why, Writer,
 };
 
-/// What is said instead of the truth.
+/// A false answer.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Lie {
     /// Bytes of the answer are others.
@@ -81,7 +81,6 @@ pub(super) enum Other {
     Done,
     Matched(u32),
     On(u32),
-    Records { cpu: u32, drops: u64 },
     Status { cpus: u32 },
     Run { exiting: bool, killed: bool, drops: u64 },
     Data { count: u32, number: u32, epid: u32, size: u32, data: Vec<[u64; 7]> },
@@ -112,7 +111,7 @@ fn datum([action, size, offset, alignment, format, arg, uarg]: [u64; 7]) -> Datu
     }
 }
 
-/// The content of an answer: its items are put behind it. What is too long is cut.
+/// Returns the content of an answer, followed by its items, cut to the size of a frame.
 fn content(reply: &Reply<'_>, items: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let header = Header { channel: 0, seq: 0 };
     let mut draft = vec![0; LONGEST + 64];
@@ -140,7 +139,7 @@ pub(super) fn declared(text: &[u8], at: u32) -> Vec<u8> {
 }
 
 impl Lie {
-    /// What is said where this was to be said.
+    /// Returns the answer that replaces the true one.
     pub(super) fn instead_of(&self, truth: Vec<u8>) -> Vec<u8> {
         let header = Header { channel: 0, seq: 0 };
         match self {
@@ -305,7 +304,6 @@ impl Other {
             Self::Done => plain(Reply::Done),
             Self::Matched(probes) => plain(Reply::Matched { probes: *probes }),
             Self::On(cpu) => plain(Reply::On { cpu: *cpu }),
-            Self::Records { cpu, drops } => plain(Reply::Records { cpu: *cpu, drops: *drops }),
             // Each CPU is asked for its buffers, which takes its time.
             Self::Status { cpus } => {
                 plain(Reply::Status(Status { cpus: cpus % 40, ..Status::default() }))

@@ -10,7 +10,7 @@ use sdt_framework::testing::address::{Place, Region};
 
 use super::world::{KERNEL, STRING, USER};
 
-/// What is decoded from the input.
+/// A case, decoded from the input.
 #[derive(Debug, Arbitrary)]
 pub struct Case {
     rights: u8,
@@ -49,7 +49,7 @@ impl Reg {
     }
 }
 
-/// One instruction, or a few that belong together. What is a number of something is taken modulo what there is.
+/// One instruction, or a short sequence. An index is taken modulo the number of items.
 #[derive(Debug, Arbitrary)]
 enum Step {
     Three {

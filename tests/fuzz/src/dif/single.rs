@@ -7,7 +7,7 @@ use sdt_framework::testing::address::{Place, Region};
 use super::generate::{LOADS, STORES, Source, THREE, TWO};
 use super::world::{KERNEL, TOXIC, USER};
 
-/// Numbers at bounds, and addresses of which loads reach what is there, what is not, and what must not be read.
+/// Returns numbers at bounds, and addresses of which loads reach mapped, unmapped and toxic memory.
 fn values() -> Vec<u64> {
     let place = |region, offset| Place { region, item: 0, offset }.address();
     let mut all = vec![0, 1, 3, 63, 64, 65, 255, 1 << 31, i64::MAX as u64, 1 << 63, u64::MAX];

@@ -10,9 +10,9 @@ use sdt_framework::testing::{
 
 /// Where the kernel's memory begins; it is followed by nothing.
 pub const KERNEL: u64 = 0xffff_8000_0000_1000;
-/// Where the process's memory begins.
+/// The start of the process's memory.
 pub const USER: u64 = 0x1000;
-/// What is toxic of the kernel's.
+/// The toxic range of the kernel's memory.
 pub const TOXIC: std::ops::Range<u64> = KERNEL + 100..KERNEL + 110;
 /// Bytes of a string.
 pub const STRING: u32 = 24;

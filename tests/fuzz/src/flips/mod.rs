@@ -8,6 +8,7 @@ mod meaning;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cargo_sdt::internal::check::{self, Against};
 pub use stand_in_freebsd::loader::Machine;
 
 use crate::edit::{FREEBSD, ILLUMOS};
@@ -109,8 +110,8 @@ impl Subject {
 
     fn passes(&self, file: &[u8]) -> bool {
         match self.kind {
-            Kind::FreeBsd(..) => cargo_sdt::internal::check::module(file).is_ok(),
-            Kind::Illumos => cargo_sdt::internal::check::illumos::module(file).is_ok(),
+            Kind::FreeBsd(..) => check::freebsd_module(file, Against::default()).is_ok(),
+            Kind::Illumos => check::illumos_module(file, Against::default()).is_ok(),
         }
     }
 

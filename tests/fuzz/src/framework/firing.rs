@@ -39,7 +39,7 @@ impl Model<'_> {
         let mut claimed = false;
         for &(by, epid) in &probe.enabled {
             let consumer = self.consumers.iter_mut().find(|consumer| consumer.id == by);
-            let consumer = consumer.expect("who has enabled a probe is open");
+            let consumer = consumer.expect("a consumer with an enabling is open");
             if !consumer.going {
                 continue;
             }

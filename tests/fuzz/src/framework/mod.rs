@@ -1,5 +1,5 @@
-//! The framework beside a model: providers, probes and consumers come and go, probes fire, and what is read
-//! from the buffers is what was recorded, or counted as dropped.
+//! Compares the framework with a model: creates and removes providers, probes and consumers, and fires probes. Every hit that
+//! the model expects is in the buffers, or counted as dropped.
 
 mod consumers;
 mod firing;
@@ -48,7 +48,7 @@ pub fn run(input: &[u8]) {
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONSUMERS + ENABLINGS));
     let session = Session::default();
     let dtrace = session.dtrace.get_or_init(|| Box::new(Dtrace::new(Machine::default())));
-    // SAFETY: nobody else has it, and it stays longer than the framework, which is the session's.
+    // SAFETY: only the framework uses the memory, which outlives the session that owns the framework.
     dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let mut model = Model::new(&session, dtrace);
     for step in steps {

@@ -58,7 +58,7 @@ impl Model<'_> {
         }
     }
 
-    /// Who has enabled a probe that comes to be, and under which number.
+    /// Returns the consumers that enable a new probe, with their epids.
     fn enabled_at_creation(
         &mut self,
         id: ProviderId,

@@ -30,7 +30,7 @@ const MEMORY: usize = 160 << 10;
 
 type Small = Dtrace<Machine>;
 
-/// What is decoded from the input.
+/// A case, decoded from the input.
 #[derive(Debug, Arbitrary)]
 struct Case {
     rights: u8,
@@ -57,7 +57,7 @@ enum Step {
         cpu: u8,
         probe: u8,
     },
-    /// A consumer reads its status: what is not used any more is made usable again.
+    /// A consumer reads its status, which frees the unused dynamic variables.
     Clean {
         second: bool,
     },
@@ -138,7 +138,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Does a step. What is refused comes to nothing.
+    /// Executes a step. A refused request has no effect.
     fn step(&mut self, step: Step) {
         match step {
             Step::Begin => self.second.begin(self.dtrace),

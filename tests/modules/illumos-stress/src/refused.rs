@@ -1,4 +1,4 @@
-//! What is refused on illumos's native route, each for a feature of its own.
+//! Code that the check refuses on illumos's native route, each piece behind a feature of its own.
 
 /// Two probes of one listed name, `stress-merged`.
 #[cfg(feature = "merged")]

@@ -29,7 +29,7 @@ macro_rules! named {
     )*};
 }
 
-/// Names that macros could take from the prelude, but for those of another kind.
+/// Items with names of the prelude, which macros must not use instead of the prelude's.
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]
 #[expect(dead_code, reason = "for the macros to mistake")]
 mod prelude {

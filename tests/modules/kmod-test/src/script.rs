@@ -1,5 +1,5 @@
-//! Probes that are made at run time, as an interpreter makes them: what is executed says what is done with them, and a probe
-//! of the module's own says what came of it. On the provider route.
+//! Probes created at run time, as by an interpreter, on the provider route. The paths of executed images select the steps, and
+//! a probe of the module reports the result of each step.
 
 use core::ffi::CStr;
 

@@ -149,7 +149,7 @@ pub struct Mblk {
     pub len: usize,
 }
 
-/// The route cache, which is nobody's to look into.
+/// The route cache, which is opaque.
 #[derive(Debug)]
 pub struct RouteCache {
     /// Entries.

@@ -231,7 +231,7 @@ fn expected(p: &Packet) -> Vec<(&'static str, &'static str, Vec<Expected>)> {
     ]
 }
 
-/// What is expected of each probe while it fires, by its id.
+/// The expected arguments of each probe, by its id.
 static EXPECTED: Mutex<Vec<(ProbeId, Vec<CheckedArgument>)>> = Mutex::new(Vec::new());
 
 /// How many words, and what they have to be.
@@ -280,7 +280,7 @@ fn all_are_listed_with_their_types_and_carry_what_they_are_given() {
             recorder.disable(*id);
         }
     }
-    // Nobody looks.
+    // While the probes are disabled.
     all(&Packet::new(8));
     assert!(EXPECTED.lock().unwrap().iter().all(|(id, _)| recorder.hits(*id) == 2));
 }

@@ -113,7 +113,7 @@ impl fmt::Write for Uart {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    // Nobody could be told that nobody can be told.
+    // There is no other output to which an error could go.
     writeln!(Uart, "{info}").ok();
     loop {
         core::hint::spin_loop();

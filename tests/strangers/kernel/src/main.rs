@@ -1,4 +1,4 @@
-//! A kernel for QEMU's RISC-V board, which greets somebody ten times a second.
+//! A kernel for QEMU's RISC-V board, which sends a greeting ten times a second.
 #![no_std]
 #![no_main]
 

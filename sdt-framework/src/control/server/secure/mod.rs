@@ -1,4 +1,4 @@
-//! Lines that leave the machine.
+//! Encrypted lines, for lines that leave the machine.
 
 mod suite;
 
@@ -12,37 +12,37 @@ use noise_protocol::{CipherState, HandshakeState, U8Array as _, patterns};
 use self::suite::{ChaChaPoly, Secret, Sha256, X25519};
 use super::{Lost, Stream};
 
-/// What a [`Secure`] line needs of the kernel.
+/// The functions of the kernel that a [`Secure`] line needs.
 pub trait SecureHost {
-    /// Fills the buffer with bytes that nobody else can know or guess: of a random number generator that is made for keys and
-    /// has been seeded. `false` if there are none yet; then nobody is let in. Never bytes of a clock, a counter
-    /// or a fixed seed: who can tell them can read the connection, if he gets the key some day.
+    /// Fills the buffer with secret random bytes, from a seeded random number generator for keys. Returns `false` if there are
+    /// none yet; then every peer is rejected. Do not use a clock, a counter or a fixed seed: an attacker who can compute these
+    /// bytes can decrypt the connection with a key that becomes known later.
     fn fill(&mut self, bytes: &mut [u8]) -> bool;
 
-    /// Nanoseconds since any moment. It does not go back.
+    /// Returns the nanoseconds since some moment. They never decrease.
     fn now(&mut self) -> u64;
 }
 
-/// How long the other side may be silent, in nanoseconds; `u64::MAX` is for good.
+/// Timeouts in nanoseconds; `u64::MAX` is no timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// From the first step until it has proved that it has the key, whatever it says meanwhile. Some seconds.
+    /// The timeout from the first step until the peer has proved that it has the key. Some seconds.
     pub handshake: u64,
-    /// After that, between messages that it sends or bytes that it takes. A consumer that lives says something every ten
-    /// seconds; a minute or more, for slow lines.
+    /// The timeout after that, between messages from the peer or bytes that it accepts. `dtrace` sends a request at least
+    /// every ten seconds. A minute or more, for slow lines.
     pub silence: u64,
 }
 
-/// Why a line has ended.
+/// The reason why a line has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The stream under it has.
+    /// The stream was lost.
     Lost,
-    /// The other side does not have the key, or another version, or knows nothing of all this. It was told so.
+    /// The peer does not have the key, has another version, or does not encrypt. It received a refusal.
     Refused,
-    /// After the handshake something came that the other side has not sent, or not so.
+    /// After the handshake, a message failed authentication.
     Forged,
-    /// The other side has been silent for too long.
+    /// The peer timed out.
     Silent,
     /// The host has no random bytes.
     NoRandomness,
@@ -54,20 +54,20 @@ impl fmt::Display for End {
             Self::Lost => Lost.fmt(f),
             Self::Refused => write!(
                 f,
-                "refused: who connected does not have the key, or not version {VERSION} of the encryption"
+                "connection refused: the peer does not have the key, or version {VERSION} of the encryption"
             ),
-            Self::Forged => {
-                f.write_str("ended: bytes that came were not sent so by who has the key")
+            Self::Forged => f.write_str("connection closed: message authentication failed"),
+            Self::Silent => f.write_str("connection closed: the peer timed out"),
+            Self::NoRandomness => {
+                f.write_str("connection refused: the kernel has no random bytes yet")
             }
-            Self::Silent => f.write_str("ended: who connected has been silent for too long"),
-            Self::NoRandomness => f.write_str("refused: the kernel has no random bytes yet"),
         }
     }
 }
 
-/// Bytes that the other side says first.
+/// The size of the peer's first message in bytes.
 const GREETING: usize = PREAMBLE.len() + LENGTH + HANDSHAKE;
-/// Bytes of a length.
+/// The size of a length in bytes.
 const LENGTH: usize = 2;
 
 const _: () = assert!(GREETING <= LENGTH + MESSAGE && REFUSAL <= LENGTH + MESSAGE);
@@ -79,21 +79,20 @@ struct Ciphers {
 }
 
 enum State {
-    /// The other side's first message is waited for.
+    /// Waiting for the peer's first message.
     Greeting,
-    /// The handshake is done. Whether the other side has the key shows when its first message is right: who sends
-    /// somebody else's handshake again comes as far as here.
+    /// The handshake is done. The peer proves with its first message that it has the key: an attacker can get this far by
+    /// replaying a handshake.
     Open(Ciphers),
-    /// It is over, once what is there to send has gone.
+    /// Ended, after the bytes in `outbox` are sent.
     Ended,
 }
 
-/// A [`Stream`] over another one, by [`dtrace_protocol::secure`]: what a [`Server`](super::Server) reads and writes on it,
-/// only who has the key can say and understand. It is for one connection of a line that loses nothing; when it is
-/// [`Lost`], the host closes the connection, and makes a new one for the next.
+/// A [`Stream`] that encrypts and authenticates another one with [`dtrace_protocol::secure`]. It is for one connection over a
+/// line that loses no bytes. When it is [`Lost`], the host closes the connection and creates a new `Secure` for the next one.
 ///
-/// It allocates nothing and keeps what is under way in itself, two messages. It is stepped with the server: as that, by
-/// a thread that may take a while, as a handshake takes two multiplications on a curve.
+/// It allocates nothing, and contains room for two messages. The server's step also advances it, in a thread that may take a
+/// while, because a handshake takes two multiplications on a curve.
 ///
 /// ```no_run
 /// # use sdt_framework::Rights;
@@ -117,10 +116,10 @@ enum State {
 ///     let mut line = Secure::new(accept(), key, Machine, LIMITS);
 ///     while let Ok(busy) = server.step(&mut line) {
 ///         if !busy {
-///             wait(); // for the connection or a moment: it is also looked how long nobody said anything
+///             wait(); // for bytes, or some milliseconds: a step also checks the timeouts
 ///         }
 ///     }
-///     // `line.end()` is for the log; the connection closes here
+///     // log `line.end()`; the connection closes here
 /// }
 /// # }
 /// ```
@@ -131,14 +130,14 @@ pub struct Secure<'k, S, H> {
     limits: Limits,
     state: State,
     end: Option<End>,
-    /// The other side has the key.
+    /// Whether the peer has proved that it has the key.
     proven: bool,
-    /// When the other side last gave a sign of life; before it is proven, when all began.
+    /// The time of the last sign of life of the peer; before the proof, the time of the first step.
     since: Option<u64>,
-    /// The message that is arriving.
+    /// The message that is being received.
     inbox: [u8; LENGTH + MESSAGE],
     arrived: usize,
-    /// What of it has been opened and not been taken yet.
+    /// The range of decrypted bytes in it that are not read yet.
     open: core::ops::Range<usize>,
     /// The message that is being sent.
     outbox: [u8; LENGTH + MESSAGE],
@@ -155,7 +154,7 @@ impl<S, H> fmt::Debug for Secure<'_, S, H> {
 }
 
 impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
-    /// A connection on which nothing has been said yet.
+    /// Creates the encryption of a new connection.
     pub const fn new(stream: S, key: &'k Key, host: H, limits: Limits) -> Self {
         Self {
             stream,
@@ -174,17 +173,17 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         }
     }
 
-    /// Whether the other side has proved that it has the key.
+    /// Returns whether the peer has proved that it has the key.
     pub const fn is_proven(&self) -> bool {
         self.proven
     }
 
-    /// Why it has ended, if it has.
+    /// Returns the reason why the line has ended, or `None` if it has not.
     pub const fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// The stream under it.
+    /// Returns the stream.
     pub fn into_stream(self) -> S {
         self.stream
     }
@@ -196,7 +195,7 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         Lost
     }
 
-    /// Sends what there is to send, as far as the stream takes it. Whether it took all.
+    /// Sends bytes of `outbox`. Returns whether all are sent.
     fn flush(&mut self) -> Result<bool, Lost> {
         while !self.to_send.is_empty() {
             let left = self.outbox.get(self.to_send.clone()).unwrap_or_default();
@@ -210,14 +209,14 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         Ok(true)
     }
 
-    /// The other side has taken or sent something. Before it is proven that is no reason to wait any longer.
+    /// Restarts the timeout after a sign of life, except before the proof.
     fn note_life(&mut self) {
         if self.proven {
             self.since = Some(self.host.now());
         }
     }
 
-    /// Looks how long nothing has come.
+    /// Checks the timeout.
     fn watch(&mut self) -> Result<(), Lost> {
         let now = self.host.now();
         let since = *self.since.get_or_insert(now);
@@ -225,14 +224,14 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         if now.saturating_sub(since) > limit { Err(self.over(End::Silent)) } else { Ok(()) }
     }
 
-    /// Goes on until something has been opened, or there is no more to do at the moment.
+    /// Sends and receives until there are decrypted bytes, or nothing more can be done now.
     fn advance(&mut self) -> Result<(), Lost> {
         let flushed = self.flush()?;
         self.watch()?;
         while self.open.is_empty() {
             let needed = match self.state {
                 State::Ended if flushed && self.to_send.is_empty() => {
-                    // TCP takes back what it has not delivered when it is closed with something unread.
+                    // TCP discards undelivered bytes if it is closed with unread ones.
                     let _ = self.stream.read(&mut self.inbox);
                     return Err(Lost);
                 }
@@ -269,14 +268,14 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         Ok(())
     }
 
-    /// Looks at what there is of the first message, and answers it once it is whole.
+    /// Checks the received part of the first message, and answers it when it is complete.
     fn greet(&mut self) -> Result<(), Lost> {
         let mut expected = [0; PREAMBLE.len() + LENGTH];
         let (preamble, length) = expected.split_at_mut(PREAMBLE.len());
         preamble.copy_from_slice(&PREAMBLE);
         length.copy_from_slice(&(HANDSHAKE as u16).to_be_bytes());
         let arrived = self.inbox.get(..self.arrived).unwrap_or_default();
-        // Who says something else is answered at once, as he may not say more.
+        // A peer that sends something else is answered at once, because it may not send more.
         let ours = arrived.iter().zip(&expected).all(|(byte, expected)| byte == expected);
         let done = match arrived.get(expected.len()..GREETING) {
             _ if !ours => Err(End::Refused),
@@ -302,7 +301,7 @@ impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
         Ok(())
     }
 
-    /// Opens the message that has arrived, of so many bytes with its length.
+    /// Decrypts the received message, which ends at this byte of `inbox`.
     fn unseal(&mut self, end: usize) -> Result<(), Lost> {
         self.arrived = 0;
         let State::Open(ciphers) = &mut self.state else { return Ok(()) };
@@ -346,7 +345,7 @@ fn shake(
     Ok((Ciphers { receive, send }, answer))
 }
 
-/// Makes the key anew when it is due.
+/// Changes the key after a number of messages.
 fn rekey(cipher: &mut CipherState<ChaChaPoly>) {
     if cipher.get_next_n().is_multiple_of(REKEY) {
         cipher.rekey();
@@ -371,7 +370,7 @@ impl<S: Stream, H: SecureHost> Stream for Secure<'_, S, H> {
             State::Greeting => return Ok(0),
             State::Ended => return Err(Lost),
         };
-        // Nothing is said to who is not known.
+        // Nothing is sent before the proof.
         if !flushed || !self.proven || bytes.is_empty() {
             return Ok(0);
         }

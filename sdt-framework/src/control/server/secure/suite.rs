@@ -1,5 +1,5 @@
-//! The functions of `Noise_NNpsk0_25519_ChaChaPoly_SHA256`: orion's, in the form that `noise-protocol` asks for. They use no
-//! vector registers, which belong to whoever the kernel has interrupted.
+//! The functions of `Noise_NNpsk0_25519_ChaChaPoly_SHA256`: orion's, with the traits of `noise-protocol`. They use no vector
+//! registers, which belong to the interrupted process.
 
 use noise_protocol::{Cipher, DH, Hash, U8Array};
 use orion::hazardous::aead::chacha20poly1305;
@@ -8,7 +8,7 @@ use orion::hazardous::hash::sha2::sha256;
 use orion::hazardous::mac::poly1305;
 use zeroize::Zeroize as _;
 
-/// 32 bytes that are forgotten when they go.
+/// 32 bytes that are overwritten when they are dropped.
 pub(super) struct Secret([u8; 32]);
 
 impl Drop for Secret {
@@ -56,7 +56,7 @@ impl DH for X25519 {
     }
 
     fn genkey() -> Secret {
-        unreachable!("whoever begins a handshake brings the ephemeral key along")
+        unreachable!("`HandshakeState::new` receives the ephemeral key")
     }
 
     fn pubkey(key: &Secret) -> [u8; 32] {

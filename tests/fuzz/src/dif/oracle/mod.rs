@@ -50,7 +50,7 @@ impl Key {
 /// Which variable: its number, whether it is a thread's, and its keys.
 type Name = (u16, bool, Vec<Key>);
 
-/// What is pushed.
+/// A pushed argument of a tuple: its value and its size.
 type Pushed = (u64, u64);
 
 /// The state of a consumer.
@@ -135,8 +135,8 @@ impl<'a> Oracle<'a> {
         self.done
     }
 
-    /// Whether a subroutine has read scratch space that nobody has allocated before, where it writes itself:
-    /// what it sees there depends on how many bytes it reads at once.
+    /// Returns whether a subroutine read unallocated scratch space to which it also wrote. Then the result depends on the number
+    /// of bytes that it reads at once.
     pub fn is_undefined(&self) -> bool {
         self.undefined.get()
     }

@@ -64,7 +64,7 @@ impl Oracle<'_> {
     ) -> Result<()> {
         if value == 0 {
             if let Some(chunk) = name.and_then(|name| self.chunks.remove(&name)) {
-                // There is one CPU, so nobody else can be looking at it.
+                // There is one CPU, so no other CPU can be reading the chunk.
                 self.free.push(chunk);
             }
             return Ok(());

@@ -1,0 +1,30 @@
+//! The functions of an ELF file, and where their entries and returns can be traced.
+//!
+//! A kernel that hosts `sdt-framework` has no symbols and no decoder. This module reads them from the file of the kernel: it
+//! finds the first instruction of each function and the instructions that leave it, and decides by the kernel's own decoder
+//! ([`dtrace_abi::function`]) whether a breakpoint can replace them. A function that cannot be traced has an [`Obstacle`].
+//!
+//! | file | task |
+//! |---|---|
+//! | `function` | the result: functions, sites and obstacles |
+//! | `elf` | reads symbols and text |
+//! | `name` | makes module and function of a symbol |
+//! | `exits` | finds the instructions that leave a function |
+//! | `instruction` | what an instruction does to the flow of control |
+//! | `x86_64`, `aarch64`, `riscv64` | decodes the instructions of an architecture |
+//! | `listing` | prints functions and coverage |
+
+mod aarch64;
+mod elf;
+mod exits;
+mod function;
+mod instruction;
+mod listing;
+mod name;
+mod riscv64;
+mod x86_64;
+
+pub use elf::ReadError;
+pub use function::{Architecture, Function, Functions, Obstacle, Site};
+pub use listing::{Coverage, listing};
+pub use name::Name;
