@@ -22,7 +22,7 @@ pub(crate) struct Image {
     text: Vec<Range<usize>>,
     /// The parts of the other segments that are in the file.
     data: Vec<Range<usize>>,
-    /// The parts of the read-only segments that are in the file, if this is the program and not a shared object.
+    /// The parts of the read-only segments that are in the file, if the kernel has mapped them: not those of a shared object.
     constants: Vec<Range<usize>>,
     file: PathBuf,
 }
@@ -172,18 +172,38 @@ fn memory(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> 
     start..start + length as usize
 }
 
+/// Returns whether the program was started as an argument of the dynamic linker: it names its linker, but the kernel has loaded none for it.
+/// Then the linker has mapped the program like a library, and any process can write to the file.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn is_argument_of_linker(info: &libc::dl_phdr_info) -> bool {
+    // SAFETY: the contract of this function is that of `headers`.
+    let has_linker = unsafe { headers(info) }.iter().any(|of| of.p_type == libc::PT_INTERP);
+    // SAFETY: returns a number that never changes.
+    has_linker && unsafe { libc::getauxval(libc::AT_BASE) } == 0
+}
+
 /// Returns the segments of a loaded object.
 ///
 /// # Safety
 /// As [`text`].
 unsafe fn segments(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
+    // SAFETY: the contract of this function is that of `headers`.
+    let headers = unsafe { headers(info) };
+    headers.iter().filter(|of| of.p_type == libc::PT_LOAD).copied().collect()
+}
+
+/// Returns the program headers of a loaded object.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     if info.dlpi_phdr.is_null() {
-        return Vec::new();
+        return &[];
     }
     // SAFETY: the pointer is not null, and the dynamic linker guarantees `dlpi_phnum` headers.
-    let headers =
-        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    headers.iter().filter(|of| of.p_type == libc::PT_LOAD).copied().collect()
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
 }
 
 /// Stores an object in the option `found` if it contains this function, and ends the iteration.
@@ -208,8 +228,15 @@ unsafe extern "C" fn find_here(
     };
     // The program itself has an empty name, or one that cannot be opened from every folder.
     let is_program = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
-    let file = if is_program { PROGRAM.as_bytes() } else { name.to_bytes() };
-    let constants = if is_program { constants } else { Vec::new() };
+    // SAFETY: `dl_iterate_phdr` passed the description, and this is its callback.
+    let is_mapped_by_kernel = is_program && !unsafe { is_argument_of_linker(info) };
+    let file = match (is_program, is_mapped_by_kernel) {
+        (true, true) => PROGRAM.as_bytes(),
+        // `/proc/self/exe` is the dynamic linker.
+        (true, false) => b"",
+        (false, _) => name.to_bytes(),
+    };
+    let constants = if is_mapped_by_kernel { constants } else { Vec::new() };
     *found = Some(Image { bias, text, data, constants, file: OsStr::from_bytes(file).into() });
     1
 }

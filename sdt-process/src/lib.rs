@@ -30,6 +30,7 @@ mod sites;
 mod slots;
 mod socket;
 mod stack;
+mod stack_block;
 mod state;
 mod symbols;
 mod text;

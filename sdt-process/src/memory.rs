@@ -17,9 +17,11 @@
 //! and safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). And a load of borrowed memory can wait
 //! for ever, as the next section shows.
 //!
-//! The constants of the program are in the same file as the code that the thread executes. So a load of them can wait for a disk, or fail as
-//! the file was truncated, only where the next instruction can as well. A userfaultfd does not accept mappings of a file. If a program unmaps
-//! its own constants, a program in D that reads them raises SIGSEGV.
+//! The constants of the program are in the same file as its code, and the kernel lets no process truncate that file while the program runs
+//! (`ETXTBSY`). Only the server of a network or FUSE file system can truncate it or stop answering, and then the program itself ends or
+//! waits where it needs a page that is not in memory. A program that was started as an argument of the dynamic linker is not protected in
+//! this way, so its constants are copied ([`Image`]). A userfaultfd does not accept mappings of a file. If a program unmaps its own
+//! constants, a program in D that reads them raises SIGSEGV.
 //!
 //! # No read waits
 //!

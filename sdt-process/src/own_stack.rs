@@ -1,14 +1,16 @@
 //! The part of this thread's stack that can be read by loads.
 //!
 //! A stack pointer alone proves nothing: programs switch stacks for coroutines, signal handlers run on memory of any kind, and the memory
-//! next to such a stack can be unmapped at any time. So the limits come from the kernel, once for each thread (`PROCMAP_QUERY` of
-//! `/proc/self/maps`, Linux 6.11):
+//! next to such a stack can be unmapped at any time, even if the kernel has merged it with the thread's stack into one mapping. So the
+//! limits come from the C library and from the kernel, once for each thread (`PROCMAP_QUERY` of `/proc/self/maps`, Linux 6.11):
 //!
 //! | thread | proof that everything from the stack pointer up to the limit is mapped while the thread runs |
 //! |---|---|
-//! | one that the C library has made | one mapping contains the stack pointer and the thread's descriptor (`pthread_self`), and the pages directly below the mapping are inaccessible. That is the block of stack and descriptor, above its guard pages; the limit is the descriptor |
+//! | one that the C library has made | the block that the library has reserved for the thread contains the stack pointer ([`stack_block`]), and one mapping without a file contains everything from there to the limit: the thread's descriptor (`pthread_self`), or the end of the block |
 //! | the first | one mapping contains the stack pointer and the random bytes that the kernel has put above the stack (`AT_RANDOM`), which are the limit |
-//! | any other stack, an alternate signal stack, and any stack before Linux 6.11 | none: the stack is read like any memory ([`memory`](crate::memory)) |
+//! | any other stack, an alternate signal stack, a stack in a file, and any stack before Linux 6.11 | none: the stack is read like any memory ([`memory`](crate::memory)) |
+//!
+//! Only a program that makes part of its own running stack unreadable is hurt by such a load: it unmaps or protects memory of its frames.
 //!
 //! A load above the stack pointer never waits longer than the thread itself may have to: compiled code loads from and stores to its frames
 //! at any time, so a thread whose stack is filled by a userfaultfd cannot be the one that fills it. Pages below the stack pointer are not
@@ -17,8 +19,8 @@
 use std::arch::asm;
 use std::cell::Cell;
 
-use crate::hit;
 use crate::proc_file::MAPS;
+use crate::{hit, stack_block};
 
 /// The limits of a stack, as a thread has found them.
 #[derive(Clone, Copy)]
@@ -78,23 +80,23 @@ fn end(here: usize) -> Option<usize> {
 
 /// Asks the kernel for the limits of the stack that `here` is on.
 fn query(here: usize) -> Option<(usize, usize)> {
+    // SAFETY: returns a number that never changes.
+    let random = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
     let stack = mapping(here)?;
-    // SAFETY: both return a number that is the thread's or the process's for ever, and change nothing.
-    let (thread, random) = unsafe { (libc::pthread_self(), libc::getauxval(libc::AT_RANDOM)) };
-    let is_above = |end: usize| here < end && end < stack.end;
-    if is_above(random as usize) {
-        return Some((stack.start, random as usize));
+    if here < random && random < stack.end {
+        return Some((stack.start, random));
     }
-    let is_guarded = || mapping(stack.start.checked_sub(1)?).map(|below| !below.is_accessible);
-    let is_own = is_above(thread as usize) && is_guarded() == Some(true);
-    is_own.then_some((stack.start, thread as usize))
+    let block = stack_block::of_this_thread().filter(|block| block.contains(&here))?;
+    let end = block.end.min(stack_block::descriptor());
+    let is_own = here < end && end <= stack.end && !stack.has_file;
+    is_own.then(|| (stack.start.max(block.start), end))
 }
 
 /// A mapping of this process.
 struct Mapping {
     start: usize,
     end: usize,
-    is_accessible: bool,
+    has_file: bool,
 }
 
 /// `struct procmap_query` (Linux, `include/uapi/linux/fs.h`).
@@ -120,8 +122,6 @@ struct ProcmapQuery {
 
 /// `PROCMAP_QUERY`: `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: u32 = 0xc068_6611;
-/// `PROCMAP_QUERY_VMA_READABLE`, `_WRITABLE` and `_EXECUTABLE`.
-const ACCESSIBLE: u64 = 1 | 2 | 4;
 
 /// Returns the mapping that contains an address.
 fn mapping(address: usize) -> Option<Mapping> {
@@ -133,8 +133,8 @@ fn mapping(address: usize) -> Option<Mapping> {
     }
     // SAFETY: the kernel writes `size` bytes to the query, which asks for no name and no build id.
     unsafe { MAPS.ioctl(PROCMAP_QUERY, (&raw mut query).cast()) }.ok()?;
-    let is_accessible = query.vma_flags & ACCESSIBLE != 0;
-    Some(Mapping { start: query.vma_start as usize, end: query.vma_end as usize, is_accessible })
+    let [start, end] = [query.vma_start as usize, query.vma_end as usize];
+    Some(Mapping { start, end, has_file: query.inode != 0 })
 }
 
 #[cfg(test)]
@@ -146,6 +146,7 @@ mod tests {
     /// Whether the kernel answers at all.
     fn is_supported() -> bool {
         MAPS.open().unwrap();
+        std::thread::spawn(stack_block::prepare).join().unwrap();
         mapping(is_supported as *const () as usize).is_some()
     }
 
@@ -162,10 +163,8 @@ mod tests {
             (here, found)
         });
         let (here, found) = limits.unwrap().join().unwrap();
-        // A C library whose guard pages are no mapping of their own (`MADV_GUARD_INSTALL`) proves nothing.
-        if let Some(end) = found {
-            assert!(here < end && end - here < 2 << 20, "{here:#x} {end:#x}");
-        }
+        let end = found.unwrap();
+        assert!(here < end && end - here < 2 << 20, "{here:#x} {end:#x}");
     }
 
     #[test]

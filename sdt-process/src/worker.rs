@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::breakpoint::RAISED;
 use crate::server::Ready;
-use crate::{shutdown, state};
+use crate::{shutdown, stack_block, state};
 
 /// Starts the thread. It blocks all signals except those that instructions raise. So signals to the process go to the program's threads,
 /// and a breakpoint in a function that this thread calls still works.
@@ -30,6 +30,7 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
 
 /// Serves consumers until tracing ends.
 fn run() {
+    stack_block::prepare();
     let mut ready = Ready::ALL;
     loop {
         while state::is_wanted() {

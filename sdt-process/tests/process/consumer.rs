@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,16 @@ impl Subject {
     /// Starts a subject.
     pub fn new(role: &str) -> Self {
         Self::start(&mut Command::new(std::env::current_exe().unwrap()), role, None).unwrap()
+    }
+
+    /// Starts a copy of this program, at this path. If there is a `linker`, the copy is its argument.
+    pub fn copied(role: &str, to: &Path, linker: Option<&str>) -> Self {
+        std::fs::copy(std::env::current_exe().unwrap(), to).unwrap();
+        let mut command = Command::new(linker.map_or(to, Path::new));
+        if linker.is_some() {
+            command.arg(to);
+        }
+        Self::start(&mut command, role, None).unwrap()
     }
 
     /// Starts a subject as the first process of a pid namespace, as in a container.

@@ -1,6 +1,7 @@
 //! One process traces another, as `dtrace -p` does.
 #![cfg(target_os = "linux")]
 
+mod constants;
 mod consumer;
 mod harm;
 mod program;

@@ -35,7 +35,8 @@ impl Arena {
                 false => -1,
             };
             assert!(!is_file || libc::ftruncate(file, 4 * PART as libc::off_t) == 0);
-            let kind = if is_file { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
+            let kind =
+                if is_file { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
             let all = libc::PROT_READ | libc::PROT_WRITE;
             let start = libc::mmap(std::ptr::null_mut(), 4 * PART, all, kind, file, 0);
             assert_ne!(start, libc::MAP_FAILED);

@@ -1,0 +1,102 @@
+//! The memory that the C library has reserved for a thread's stack.
+//!
+//! `pthread_getattr_np(3)` returns it, but takes locks and allocates memory, which a hit must not do. glibc and musl both keep it in the
+//! descriptor of the thread (`pthread_self`), in two neighbouring words: an end of the block, and its size. In glibc, the block contains the
+//! guard pages, whose size is the next word. The worker thread asks for its own block and searches its own descriptor for these words. In
+//! all other threads they are at the same place.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use crate::raw_load;
+
+/// The size of a word in bytes.
+const WORD: usize = size_of::<usize>();
+/// The part of the descriptor in bytes that is searched if the descriptor is not in the block, as in musl.
+const SEARCHED: usize = 256;
+
+/// Where a descriptor has the two words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    offset: usize,
+    /// Whether the first word is the upper end of the block (musl) and not the lower one (glibc).
+    is_upper: bool,
+}
+
+/// `None` inside if the descriptor has no such words.
+static PLACE: OnceLock<Option<Place>> = OnceLock::new();
+
+/// Finds the place of the words. Called in a thread that the C library has made, and not in probe context.
+pub(crate) fn prepare() {
+    PLACE.get_or_init(find);
+}
+
+/// Returns the block of this thread, with its guard pages if they belong to it. `None` for the first thread, for a thread that the C library has not made, and before [`prepare`] has
+/// been called. Probe context.
+pub(crate) fn of_this_thread() -> Option<Range<usize>> {
+    let place = (*PLACE.get()?)?;
+    let words = descriptor() + place.offset;
+    // SAFETY: `find` has read words at the same place in the descriptor of another thread, and all descriptors have the same size.
+    let [end, size] = [0, WORD].map(|at| unsafe { raw_load::word(words + at) });
+    let start = if place.is_upper { end.checked_sub(size)? } else { end };
+    Some(start..start.checked_add(size)?).filter(|block| !block.is_empty())
+}
+
+/// Returns the address of this thread's descriptor. Probe context.
+pub(crate) fn descriptor() -> usize {
+    // SAFETY: returns a number that is the thread's for ever, and changes nothing.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Searches the descriptor of this thread for the two words.
+fn find() -> Option<Place> {
+    let (block, here) = (queried()?, descriptor());
+    let length = if block.contains(&here) { block.end - here } else { SEARCHED };
+    (0..length.saturating_sub(2 * WORD)).step_by(WORD).find_map(|offset| {
+        // SAFETY: the words are below the end of the block, which is mapped while this thread runs, or in the first bytes of the descriptor,
+        // behind which musl has a kilobyte of variables.
+        let [end, size, guard] =
+            [0, WORD, 2 * WORD].map(|at| unsafe { raw_load::word(here + offset + at) });
+        let is_upper = end == block.end && size == block.len();
+        let is_lower = end.checked_add(size) == Some(block.end)
+            && (end == block.start || end.checked_add(guard) == Some(block.start));
+        (is_upper || is_lower).then_some(Place { offset, is_upper })
+    })
+}
+
+/// Asks the C library for the block of this thread, without guard pages.
+fn queried() -> Option<Range<usize>> {
+    // SAFETY: `pthread_getattr_np` initialises the attributes before they are used, and they are destroyed once.
+    unsafe {
+        let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let (mut start, mut size) = (std::ptr::null_mut(), 0);
+        let result = libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        let start = start.addr();
+        (result == 0 && size != 0).then(|| start..start.saturating_add(size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptor_has_the_block_that_the_library_returns() {
+        std::thread::spawn(prepare).join().unwrap();
+        assert!(PLACE.get().unwrap().is_some(), "this C library is not known");
+        for pages in [8, 3, 100, 8] {
+            let thread = std::thread::Builder::new().stack_size(pages << 16).spawn(|| {
+                let (block, local) = (of_this_thread().unwrap(), 0_u8);
+                let usable = queried().unwrap();
+                assert!(block.start <= usable.start && block.end == usable.end, "{block:x?}");
+                assert!(usable.start - block.start <= 1 << 16, "only guard pages are more");
+                assert!(usable.contains(&(&raw const local).addr()));
+            });
+            thread.unwrap().join().unwrap();
+        }
+    }
+}
