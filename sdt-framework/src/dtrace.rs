@@ -109,6 +109,12 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
+    /// Counts a hit that the host cannot record, for example because its stack is nearly full, in [`Counters::stray`]. The host calls this
+    /// instead of [`probe`](Self::probe) or `hit`. Uses little stack. Callable anywhere.
+    pub fn count_stray(&self) {
+        self.0.count_stray();
+    }
+
     /// Returns the counters. Callable anywhere. They are read one after the other, while CPUs continue to count.
     pub fn counters(&self) -> Counters {
         self.0.counters()

@@ -14,7 +14,7 @@ use sdt_core::ops::{
 };
 use sdt_framework::Dtrace;
 
-use crate::slots::Slots;
+use crate::slots::{self, Slots};
 use crate::{own_stack, stack};
 
 /// The framework, with a note for each hit whether a site made it.
@@ -85,7 +85,9 @@ unsafe impl Framework for SiteFramework {
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         let here = own_stack::stack_pointer();
-        let _note = stack::SiteNote::new(is_of_site(id).then_some(here));
+        // Before any larger frame: the stack may be nearly full.
+        let Some(room) = slots::room_keeping_errno() else { return self.0.count_stray() };
+        let _note = stack::Note::new(is_of_site(id).then_some(here), room);
         // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { self.0.hit(id, args) };
     }

@@ -151,6 +151,21 @@ impl Slots {
     }
 }
 
+/// Returns the stack of this thread if there is room on it to record a hit. Probe context.
+fn room() -> Option<Room> {
+    // The thread that fires timers runs no signal handlers of the program, so it needs no check.
+    if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() }
+}
+
+/// The same, and leaves `errno` as it was.
+pub(crate) fn room_keeping_errno() -> Option<Room> {
+    let place = Errno::here();
+    let errno = place.get();
+    let room = room();
+    place.set(errno);
+    room
+}
+
 /// Sleeps for [`SLEEP`], so that threads with slots can run. A signal may end the sleep early.
 ///
 /// This is the bare system call. `nanosleep` of the C library is a cancellation point (pthreads(7)), and a thread that is cancelled
@@ -252,8 +267,8 @@ unsafe impl Host for Slots {
         let errno = place.get();
         let interrupted = hit::current();
         memory::begin_hit();
-        // The thread that fires timers runs no signal handlers of the program, so it needs no check.
-        let room = if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() };
+        // `SiteFramework::hit` has asked, except for BEGIN, END, ERROR and timers.
+        let room = stack::noted_room().or_else(room);
         let claimed = room.and_then(|_| self.claim(interrupted));
         let alternate_end = room.and_then(|room| room.alternate_end);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);

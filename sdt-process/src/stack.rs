@@ -44,25 +44,35 @@ enum Thunk {
 thread_local! {
     /// The thunk of the innermost hit. Neither allocated nor dropped, so signal handlers can use it.
     static THUNK: Cell<Thunk> = const { Cell::new(Thunk::None) };
+    /// The stack of the hit that is about to be recorded. Neither allocated nor dropped, so signal handlers can use it.
+    static ROOM: Cell<Option<Room>> = const { Cell::new(None) };
 }
 
-/// Notes the thunk of a hit. When this is dropped, the note of the interrupted hit is valid again.
+/// Notes the thunk and the stack of a hit. When this is dropped, the notes of the interrupted hit are valid again.
 #[derive(Debug)]
-pub(crate) struct SiteNote(Thunk);
+pub(crate) struct Note(Thunk, Option<Room>);
 
-impl SiteNote {
+impl Note {
     /// Notes that a site made the hit, through a thunk whose frame is above this address, or that no site made it.
     #[inline(always)]
-    pub(crate) fn new(site: Option<usize>) -> Self {
-        Self(THUNK.replace(site.map_or(Thunk::None, Thunk::Above)))
+    pub(crate) fn new(site: Option<usize>, room: Room) -> Self {
+        let thunk = THUNK.replace(site.map_or(Thunk::None, Thunk::Above));
+        Self(thunk, ROOM.replace(Some(room)))
     }
 }
 
-impl Drop for SiteNote {
+impl Drop for Note {
     #[inline(always)]
     fn drop(&mut self) {
         THUNK.set(self.0);
+        ROOM.set(self.1);
     }
+}
+
+/// Returns the stack that was noted for a hit, once. Probe context.
+#[inline(always)]
+pub(crate) fn noted_room() -> Option<Room> {
+    ROOM.take()
 }
 
 /// Fills in the return addresses of the hit that this thread is recording, beginning with the function that fired. Returns how many

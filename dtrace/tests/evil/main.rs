@@ -239,6 +239,49 @@ fn no_terminal_obeys_a_kernel() {
     assert_eq!((&*out, status), ("\\u{1b}]0;owned\\u{7}7\n\n", Some(0)), "{err}");
 }
 
+/// Names of the kernel are text in every format, and no elements of a document or picture.
+#[test]
+fn documents_and_pictures_hold_a_kernels_names_as_text() {
+    const NAME: &str = "<script>\u{1b}]0;a\u{7}&\"'</text>;\u{202e} 9";
+    // `Evil` numbers its tuples in the first four bytes of their keys.
+    let frames: Vec<u8> = [0x10_u64 << 32, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut stacks = aggregation(1);
+    stacks[1] = datum(Action::Stack, 2, 0, &frames);
+    let counted =
+        Evil { name: NAME.into(), aggregation: Some((1, stacks)), tuples: 1, ..Evil::default() };
+    let text = b"\x1b[2J</data><script>\"\0";
+    let traced =
+        || Evil { name: NAME.into(), ..Evil::records(vec![datum(Action::DifExpr, 0, 0, text)]) };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("picture");
+    let path = file.to_str().unwrap();
+    let of_string = ["-x", &format!("strsize={}", text.len()), "-n", "BEGIN { trace(execname); }"];
+    let mut all = Vec::new();
+    let flame = ["-q", "--flamegraph", path, "-n", "BEGIN { @[stack(2)] = count(); }"];
+    for (evil, args) in [
+        (counted, flame.to_vec()),
+        (traced(), [&["-q", "--perfetto", path][..], &of_string].concat()),
+    ] {
+        let (out, err, status) = evil.traced(&args);
+        assert!(is_clean(&out) && is_clean(&err) && status == Some(0), "{args:?}: {out:?}{err:?}");
+        all.push(fs::read_to_string(&file).unwrap());
+        fs::remove_file(&file).unwrap();
+    }
+    for format in ["oformat=json", "oformat=xml"] {
+        let (out, err, status) = traced().traced(&[&["-x", format][..], &of_string].concat());
+        assert!(is_clean(&out) && is_clean(&err) && status == Some(0), "{format}: {out:?}{err:?}");
+        all.push(out);
+    }
+    let [flame, perfetto, json, xml] = all.try_into().unwrap();
+    assert!(is_clean(&flame) && is_clean(&perfetto), "{flame}{perfetto}");
+    assert!(flame.contains("&lt;script&gt;") && !flame.contains("<script>"), "{flame}");
+    assert!(xml.contains("&lt;script&gt;") && !xml.contains("<script>"), "{xml}");
+    assert!(
+        perfetto.contains(r#"<script>\""#) && json.contains(r#"<script>\""#),
+        "{perfetto}{json}"
+    );
+}
+
 #[test]
 fn a_kernel_cannot_exceed_its_memory() {
     let right = || Evil::records(vec![datum(Action::DifExpr, 0, 0, &1_u32.to_le_bytes())]);

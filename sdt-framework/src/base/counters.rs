@@ -167,7 +167,8 @@ pub struct Counters {
     pub reentered: u64,
     /// Hits with an id that no probe has. Nothing was recorded.
     pub unknown: u64,
-    /// Hits on a CPU with a number that is too large, or before [`init`](crate::Dtrace::init). Nothing was recorded.
+    /// Hits on a CPU with a number that is too large, before [`init`](crate::Dtrace::init), or that the host could not record
+    /// ([`count_stray`](crate::Dtrace::count_stray)). Nothing was recorded.
     pub stray: u64,
     /// Probes that were created and could not be enabled for a retained enabling, because no ECB was left.
     pub missed: u64,

@@ -198,6 +198,11 @@ impl<H: Host> Control<H> {
         self.tables.lock().share = bytes;
     }
 
+    /// Counts a hit that the host cannot record. Callable anywhere.
+    pub(crate) fn count_stray(&self) {
+        self.stray.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns the counters. Callable anywhere.
     pub(crate) fn counters(&self) -> Counters {
         let cpus = self.shared().map_or(&[][..], |shared| shared.cpus);

@@ -158,6 +158,12 @@ fn boot() -> Vec<(&'static str, Call)> {
         }),
         ("Dtrace::memory_left", |w| of(w.dtrace.memory_left())),
         ("Dtrace::share_memory", |w| of(w.dtrace.share_memory(1))),
+        ("Dtrace::count_stray", |w| {
+            let before = w.dtrace.counters().stray;
+            w.dtrace.count_stray();
+            assert_eq!(w.dtrace.counters().stray, before + 1);
+            Worked
+        }),
         ("Dtrace::counters", |w| {
             assert_eq!(w.dtrace.counters().records, 0);
             Worked

@@ -274,7 +274,7 @@ fn stacks_that_become_alternate_ones_are_not_overflown() {
     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     for kind in ["reused", "disarmed"] {
         // The program's own frames overflow the smallest stack before any hit.
-        for (more, is_enough_to_count) in [(0, false), (1024, false), (6144, true)] {
+        for (more, is_enough_to_count) in [(0, false), (1024, false), (3072, true)] {
             let mut subject = Subject::new("jump");
             let mut below = 0;
             let [shown, said] = run(&mut subject, text, |subject| {
