@@ -83,7 +83,7 @@ pub enum Instruction {
         from: Register,
         /// The constant, negative for `sub`.
         value: i32,
-        /// What is written.
+        /// The number of bits that are written.
         width: Width,
     },
     /// `cmp` of a register and a constant.
@@ -92,7 +92,7 @@ pub enum Instruction {
         register: Register,
         /// The constant.
         value: u32,
-        /// What is compared.
+        /// The number of bits that are compared.
         width: Width,
     },
     /// `mov` between registers. Register 31 is zero.
@@ -101,7 +101,7 @@ pub enum Instruction {
         to: Register,
         /// The source.
         from: Register,
-        /// What is written.
+        /// The number of bits that are written.
         width: Width,
     },
     /// `movz` and `movn`: a constant. Register 31 discards it.

@@ -111,7 +111,7 @@ pub enum Instruction {
     Branch {
         /// The condition.
         condition: Condition,
-        /// What is compared.
+        /// The registers that are compared.
         registers: [Register; 2],
         /// The distance to the target.
         distance: i32,

@@ -97,7 +97,7 @@ pub enum Instruction {
         to: Register,
         /// The source.
         from: Operand,
-        /// What is moved.
+        /// The number of bits that are moved.
         width: Width,
     },
     /// `movzx`, `movsx`, `movsxd`, between registers.
@@ -110,7 +110,7 @@ pub enum Instruction {
         bits: u8,
         /// Whether the value is sign-extended.
         signed: bool,
-        /// What is written.
+        /// The number of bits that are written.
         width: Width,
     },
     /// `lea`
@@ -119,18 +119,18 @@ pub enum Instruction {
         to: Register,
         /// The address.
         address: Address,
-        /// What is written.
+        /// The number of bits that are written.
         width: Width,
     },
     /// An operation that sets the flags.
     Arithmetic {
-        /// Which one.
+        /// The operation.
         operation: Operation,
         /// The first operand, and the destination.
         to: Register,
         /// The second operand.
         from: Operand,
-        /// What is used.
+        /// The number of bits that are used.
         width: Width,
     },
     /// `leave`

@@ -79,7 +79,7 @@ pub enum Request {
     Sysctl {
         /// Its name.
         name: String,
-        /// What is written.
+        /// The new value.
         value: String,
     },
     /// Read a kstat, as kstat(8) does; on illumos only. Answer: [`Reply::Bytes`], its data.
