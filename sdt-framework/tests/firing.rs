@@ -174,7 +174,7 @@ fn a_cpu_without_room_is_counted() {
 #[test]
 fn errors_read_well() {
     let full = ConsumerError::TooManyEnablings { needed: 3, left: 2 };
-    assert_eq!(full.to_string(), "3 probes match and only 2 enablings are left; enable fewer");
+    assert_eq!(full.to_string(), "3 probes match, and only 2 more can be enabled; enable fewer");
     let closed = ConsumerError::NotOpen(ConsumerId::new(4).unwrap());
     assert_eq!(closed.to_string(), "consumer 4 is not open");
     let ops = ProviderOps { destroy: None, ..OPS };

@@ -55,7 +55,7 @@ fn memory_of_any_size_is_taken_or_refused() {
     let none = Config { ecbs: 0, ..SMALL };
     let refused = dtrace.init(memory(TABLES), &none).unwrap_err();
     assert_eq!(refused, InitError::BadCount { field: "ecbs", count: 0 });
-    assert!(refused.to_string().contains("ecbs is 0"), "{refused}");
+    assert!(refused.to_string().contains("ecbs of the configuration is 0"), "{refused}");
     let huge = Config { probes: usize::MAX / 8, ..SMALL };
     assert!(matches!(dtrace.init(memory(64), &huge), Err(InitError::BadCount { .. })));
     let large = Config { probes: (1 << 31) - 1, ..SMALL };
@@ -149,7 +149,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     let refused = dtrace.go(y).unwrap_err();
     let ConsumerError::NoMemory { needed, left } = refused else { panic!("{refused}") };
     assert!(needed >= 2 * CPUS * bytes && left < needed && left == dtrace.memory_left().unwrap());
-    assert!(refused.to_string().contains("ask for smaller buffers"), "{refused}");
+    assert!(refused.to_string().contains("use smaller buffers"), "{refused}");
     // Smaller ones fit, or the same when the other one has gone.
     set_buffer(&dtrace, y, bytes / 4).unwrap();
     assert_eq!(dtrace.go(y), Ok(()));

@@ -90,7 +90,7 @@ fn they_come_and_go_with_the_image() {
     // Refused by whichever is first, and all is as it was.
     let Err(DetachError::Refused(refusal)) = attach::detach() else { panic!("it went") };
     assert_eq!(refusal.error, FrameworkError::Busy);
-    assert!(refusal.to_string().starts_with("provider other was refused: "), "{refusal}");
+    assert!(refusal.to_string().starts_with("the framework refused provider other: "), "{refusal}");
     assert_eq!(listed(), all);
     fire(1);
     hit.fire(&[2]).unwrap();

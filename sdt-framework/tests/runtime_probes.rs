@@ -321,7 +321,10 @@ fn errors_say_what_is_wrong() {
         (&OpenError::Held, "drop it"),
         (&OpenError::Framework(FrameworkError::Full), "full"),
         (&CloseError::NotOpen, "not open"),
-        (&AddError::Arguments { given: 7, most: 5 }, "7 arguments, and the framework carries 5"),
+        (
+            &AddError::Arguments { given: 7, most: 5 },
+            "7 arguments, and the framework supports at most 5",
+        ),
         (&AddError::NoSlot, "slots"),
         (&RemoveError::Enabled, "enabled"),
         (&FireError::Arguments { takes: 1, given: 2 }, "has 1 arguments, and 2 were given"),

@@ -14,7 +14,7 @@ pub(super) const fn code(index: u8) -> [Instr; 2] {
     [Instr::var(Opcode::Ldgs, argument, register), Instr::ret(register)]
 }
 
-/// The same as a DIFO: it gives a number.
+/// Checks a DIFO whose result is a number.
 pub(super) const fn difo(code: &[Instr]) -> Difo<'_> {
     let returns = DifType::integer(8);
     Difo { code, integers: &[], strings: &[], variables: &[], returns }

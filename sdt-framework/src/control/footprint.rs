@@ -1,4 +1,4 @@
-//! How much memory a configuration takes.
+//! The memory of a configuration.
 
 use sdt_core::ops::ARGS;
 

@@ -1,4 +1,4 @@
-//! What addresses of programs lead to: memory is read, written, copied and compared. Probe context.
+//! Memory access of programs: reads, writes, copies and compares memory at their addresses. Probe context.
 
 #[cfg(doc)]
 use dtrace_abi::dif::DifType;
@@ -41,14 +41,14 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// Nothing is left of the budget.
+    /// The budget is used up.
     #[cold]
     fn exhausted(&self) -> Stop {
         self.work.set(0);
         Stop::new(Fault::IllegalOperation)
     }
 
-    /// The same for a copy from or to the process.
+    /// Charges a copy from or to the process.
     pub(crate) fn charge_user(&self, bytes: u64) -> Result<(), Stop> {
         self.charge(u64::from(self.kernel.costs().user) + bytes / 8)
     }
@@ -133,7 +133,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
         let length = into.len() as u64;
         self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
-        // What would go on into addresses of ours, or round the end, is not the kernel's.
+        // A range that reaches into the machine's own addresses, or wraps around, is not in the kernel.
         let is_whole =
             address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
         if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
@@ -143,7 +143,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// How many bytes there are from an address of ours on.
+    /// Returns the number of bytes from one of the machine's own addresses to the end of its object.
     fn own_length(&self, address: u64) -> Option<u64> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
@@ -263,7 +263,7 @@ impl<K: Kernel> Firing<'_, K> {
         const PART: u64 = 64;
         self.check_store(to, length)?;
         let mut part = [0; PART as usize];
-        // What is not yet read must not be written over.
+        // Bytes must be read before they are overwritten.
         let backward = from < to && to < from.saturating_add(length);
         // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
         let there = match Place::of(from) {
@@ -391,7 +391,7 @@ impl<K: Kernel> Firing<'_, K> {
         if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
     }
 
-    /// What a variable refers to; 0 if it is NULL.
+    /// Returns the address of a variable's value; 0 if it is NULL.
     pub(crate) fn load_ref(&self, region: Region, number: u16) -> Result<u64, Stop> {
         let (null, ..) = self.variable(region, number)?;
         let address = Place::start(region, number.into()).address();

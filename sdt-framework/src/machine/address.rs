@@ -9,7 +9,7 @@
 /// The upper byte of addresses that are not the kernel's.
 pub const OURS: u8 = 0x44;
 
-/// What an address that is [`OURS`] leads to.
+/// The target of an address of the machine ([`OURS`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
@@ -32,9 +32,9 @@ pub enum Region {
 pub struct Place {
     /// What.
     pub region: Region,
-    /// Which of its variables, chunks or texts: 24 bits.
+    /// The index of the variable, chunk or text: 24 bits.
     pub item: u32,
-    /// How many bytes in: 24 bits.
+    /// The offset in bytes: 24 bits.
     pub offset: u32,
 }
 
@@ -57,7 +57,7 @@ impl Place {
             | (self.offset & MOST) as u64
     }
 
-    /// What an address leads to; `None`: it is the kernel's.
+    /// Returns the target of an address; `None` if it is in the kernel.
     #[inline]
     pub const fn of(address: u64) -> Option<Result<Self, NoPlace>> {
         if (address >> 56) as u8 != OURS {

@@ -23,14 +23,14 @@ pub(super) struct Decoder<'s, 'd, 'm, S> {
     /// Address of the table of strings.
     strings: u64,
     permitted: bool,
-    /// It does nothing yet of which something else could come each time.
+    /// It has no effect that could differ between runs.
     pub(super) cacheable: bool,
     pub(super) sizes: Sizes,
 }
 
 impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
-    /// Of a program of so many instructions, whose strings are at that address, and which may be permitted to change more than
-    /// its own memory.
+    /// Returns a decoder for a program of this number of instructions, with its strings at this address, that may or
+    /// may not use destructive subroutines.
     pub(super) fn new(
         source: &'s S,
         declarations: &'d Declarations<'m>,

@@ -9,7 +9,7 @@ use dtrace_abi::fault::Fault;
 pub struct Failure {
     /// Why.
     pub fault: Fault,
-    /// Which instruction, as an offset in bytes into the program's DIF.
+    /// The instruction, as an offset in bytes in the program's DIF.
     pub offset: u32,
     /// The address that could not be used, or 0.
     pub address: u64,

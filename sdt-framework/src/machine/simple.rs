@@ -1,5 +1,5 @@
-//! Programs that are told without anything being made ready for the machine: constants, arguments and what the kernel knows
-//! of processes, alone or compared with a number. Most predicates are of this kind, and most of the time they are false.
+//! Programs that run without the machine: constants, arguments and properties of processes, alone or compared with a
+//! number. Most predicates are of this kind, and most of the time they are false.
 
 use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;
@@ -67,7 +67,7 @@ pub(crate) struct Guard {
     what: Simple,
     cond: Cond,
     value: u64,
-    /// What the predicate is if the comparison holds, and if it does not.
+    /// The values of the predicate if the comparison is true, and if it is false.
     results: [bool; 2],
 }
 
@@ -114,7 +114,7 @@ impl Program<'_> {
             _ => return None,
         };
         let Op::SetCompareBranch(one, other, cond, to, value) = *second else { return None };
-        // What is returned at an instruction, if that is plain.
+        // Returns the result of the program at an instruction, if it is simple.
         let result = |at: usize| match *self.ops.get(at)? {
             Slot(Op::ReturnSet(value)) => Some(value != 0),
             Slot(Op::Ret(Reg::ZERO)) => Some(false),

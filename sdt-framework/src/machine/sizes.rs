@@ -1,4 +1,4 @@
-//! How large the dynamic variables of a program are.
+//! The sizes of the dynamic variables of a program.
 
 use super::dynamic::{HEADER, key_words};
 use super::op::{Op, Reg};

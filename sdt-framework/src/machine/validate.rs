@@ -72,7 +72,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// What it returns.
+    /// The type of its result.
     pub const fn returns(&self) -> DifType {
         self.returns
     }

@@ -1,5 +1,5 @@
-//! What programs do is work, and a hit has a budget of it. A unit is about a nanosecond; each constant is what the operation takes
-//! on a current processor in its worst case, rounded up. `examples/budget.rs` measures the mixes.
+//! The costs of operations: every hit has a budget. A unit is about a nanosecond; each constant is what the operation
+//! takes on a current processor in its worst case, rounded up. `examples/budget.rs` measures the mixes.
 
 /// Units for all clauses of all consumers at one hit. Programs that do more are stopped with an illegal operation: no programs hold
 /// a CPU for long, however many they are and whatever lengths they have computed.

@@ -1,4 +1,4 @@
-//! What is answered about programs: what they leave behind, and how they are.
+//! Answers about programs: their records and the status of the run.
 
 use dtrace_abi::record::RecordDesc;
 use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, RunOption, SnapshotOf, Why, Writer};
@@ -15,7 +15,7 @@ use crate::run::consumer::ConsumerId;
 const OVERHEAD: usize = 64;
 /// Most bytes that are carried at a time.
 const PART: usize = 1024;
-/// How many descriptions are asked for at a time.
+/// The number of descriptions that are read at a time.
 const BATCH: usize = 8;
 
 /// Answers a request about a consumer's programs.
@@ -91,7 +91,7 @@ pub(super) fn answer(
         }),
         Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
         Request::Symbol { address } => known::at(tracer, address, answer),
-        _ => Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
+        _ => Err(Refusal::Plain(Why::NotUnderstood, "this framework does not support the request")),
     }
 }
 
@@ -110,7 +110,7 @@ fn all_data(
     if fits { Ok(length) } else { Err(Refusal::TooManyData(count)) }
 }
 
-/// Answers with the descriptions behind the first `skip`, as many as fit, and says whether these are all.
+/// Answers with the descriptions after the first `skip`, as many as fit. Returns whether these are all.
 fn data(
     answer: &mut Answer<'_>,
     reply: &Reply<'_>,

@@ -68,7 +68,7 @@ impl<K: Kernel> Firing<'_, K> {
                 Some(family) => self.inet(family, b, false),
                 None => Err(illegal()),
             },
-            // As illumos packs them in 64 bits (sys/mkdev.h).
+            // Packed in 64 bits like illumos's (sys/mkdev.h).
             Subr::Getmajor => Ok(a >> 32),
             Subr::Getminor => Ok(a & 0xffff_ffff),
             Subr::Memref => self.memref(a, b),

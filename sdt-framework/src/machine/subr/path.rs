@@ -6,9 +6,9 @@ use crate::machine::access::Cursor;
 use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 
-/// Where the parts of a path are: ends are behind the last byte.
+/// The positions of the parts of a path; ends are exclusive.
 struct Parts {
-    /// Of the last component, without slashes behind it.
+    /// The last component, without trailing slashes.
     base: (u64, u64),
     /// The end of the part before it, if there is one.
     dir_end: Option<u64>,

@@ -8,7 +8,7 @@ use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 use crate::machine::token::Token;
 
-/// Which bytes are among those of a string.
+/// The set of bytes of a string.
 struct Set([u64; 4]);
 
 impl Set {
@@ -72,7 +72,7 @@ impl<K: Kernel> Firing<'_, K> {
             let wanted =
                 self.byte(&mut search.wanted_cursor, search.wanted.wrapping_add(offset))?;
             if byte != wanted {
-                // What was equal will be looked at once more.
+                // Equal bytes will be compared again.
                 self.charge(offset)?;
                 return Ok(false);
             }
