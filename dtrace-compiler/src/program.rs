@@ -1,4 +1,4 @@
-//! Compiled programs: enablings, as a kernel takes them.
+//! Compiled programs: enablings in the form that a kernel accepts.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::dif::{DifType, Instr, Variable};

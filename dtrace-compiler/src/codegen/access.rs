@@ -1,4 +1,4 @@
-//! Loads: of variables, of memory, of members.
+//! Loads of variables, memory and members.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::{Instr, Opcode, Register, VAR_ARRAY_MAX};
@@ -46,8 +46,8 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An element of an associative array. One by reference that is not there yet is made: of scratch
-    /// space, zeroes.
+    /// Loads an element of an associative array. A missing element that is by reference is created: zeroes in scratch
+    /// space.
     fn associative(
         &mut self,
         node: &Node,
@@ -78,7 +78,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An element of an array of the kernel's.
+    /// Loads an element of one of the kernel's arrays.
     fn element(&mut self, id: IdentId, keys: &[Node]) -> Result<Register> {
         let register = match keys.first() {
             Some(key) => self.node(key)?,
@@ -90,7 +90,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An argument of the probe, all of its 64 bits.
+    /// Loads all 64 bits of an argument of the probe.
     pub(super) fn word(&mut self, mapping: u8) -> Result<Register> {
         let register = self.int(mapping.into())?;
         let args = dtrace_abi::dif::Builtin::Args.number() as u8;
@@ -98,7 +98,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An argument of the probe; the kernel hands over 64 bits, of which some are the argument.
+    /// Loads an argument of the probe: the part of the kernel's 64 bits that its type uses.
     pub(super) fn argument(&mut self, node: &Node, mapping: u8) -> Result<Register> {
         let register = self.word(mapping)?;
         let size = self.session.size(node);
@@ -108,7 +108,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Keeps the lowest `size` bytes and spreads their sign, or zeroes.
+    /// Sign- or zero-extends the lowest `size` bytes.
     pub(super) fn narrow(&mut self, register: Register, size: u64, signed: bool) -> Result<()> {
         let count = self.int(64 - size * 8)?;
         self.emit(Instr::three(Opcode::Sll, register, count, register));
@@ -183,7 +183,7 @@ impl Gen<'_, '_> {
         })
     }
 
-    /// The member that `.` or `->` names.
+    /// Returns the member that `.` or `->` names.
     pub(super) fn member_info(
         &mut self,
         node: &Node,
@@ -196,7 +196,7 @@ impl Gen<'_, '_> {
         }
         let tag = self.session.types().c_name(self.session.types().resolve(ty));
         let found = self.session.types().member(ty, name);
-        // What was only mentioned when the pointer was declared may have been defined since.
+        // A struct that was only mentioned when the pointer was declared may have been defined since.
         let found = found.or_else(|| {
             let defined = self.session.type_named(&tag)?;
             self.session.types().member(defined, name)

@@ -14,7 +14,7 @@ use crate::program::{Act, Ecb, Program, Statement};
 use crate::sema::{IdKind, Kind, Node, Session, Use};
 use crate::surroundings::Description;
 
-/// A statement that has been cooked.
+/// A cooked statement.
 type Cooked = (Node, Place);
 
 /// Compiles a clause for each of its probe descriptions.
@@ -70,8 +70,8 @@ fn compile_one(
     Ok(ecb)
 }
 
-/// Cooks predicate and body. The body comes first, for it may declare what the predicate asks for; if
-/// that does not work for want of a variable, the predicate does.
+/// Cooks the predicate and the body. The body is first, because it may declare variables of the predicate; if a
+/// variable of the body is missing, the predicate is first.
 fn cook(
     session: &mut Session<'_>,
     clause: &Built,
@@ -129,7 +129,7 @@ fn cook_body(session: &mut Session<'_>, body: &[Step]) -> Result<(Vec<Cooked>, A
     Ok((cooked, attr))
 }
 
-/// The actions of a statement; gives its format, if it has one.
+/// Returns the actions of a statement, and its format, if it has one.
 fn statement(
     session: &mut Session<'_>,
     node: &Node,

@@ -56,7 +56,7 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
     Ok(())
 }
 
-/// Leaves it again.
+/// Leaves the context.
 pub(super) fn leave(session: &mut Session<'_>) {
     for name in NAMES {
         set_attr(session, name, Attribute::DEFAULT);
@@ -65,7 +65,7 @@ pub(super) fn leave(session: &mut Session<'_>) {
     session.state.types.look_in(None);
 }
 
-/// Selects the declarations of the probe's module, which come before those of others.
+/// Selects the declarations of the probe's module, which precede those of others.
 fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     let room = session.types().room(module);
     let failed = room.and_then(|room| session.state.modules.get(room)?.failed.clone());
@@ -73,7 +73,7 @@ fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// For names that mean something before it is known for which probe: those of the first one's module.
+/// Selects the declarations of the first probe's module, for names that are resolved before the probe is known.
 pub(super) fn approach(session: &mut Session<'_>, description: Option<&Description>) {
     let module = description.and_then(|of| match session.surroundings.probes(of) {
         Matches::One(info) | Matches::Several(info) => Some(info.module),
@@ -89,8 +89,8 @@ fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {
     }
 }
 
-/// Returns whether several probes can be compiled as one: their arguments must be stable, and the parts that are left open
-/// in the description must not be.
+/// Returns whether several probes can be compiled as one: their arguments must be stable, and the open parts of the
+/// description must not be.
 fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
     let attributes = &info.attributes;
     let open = [

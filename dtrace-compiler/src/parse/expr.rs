@@ -6,7 +6,7 @@ use crate::lex::Punct;
 use crate::place::Place;
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// An expression, and whether it is one that may stand before `=`.
+/// An expression, and whether it may be before `=`.
 type Operand = (Expr, bool);
 
 impl Parser<'_> {
@@ -40,7 +40,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An expression that assigns nothing: what an array's size is.
+    /// Parses an expression without assignments, such as the size of an array.
     pub(super) fn constant(&mut self) -> Result<Expr> {
         Ok(self.conditional()?.0)
     }
@@ -264,12 +264,12 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// A node that is whole now.
+    /// Returns a complete node.
     fn node(&self, start: usize, kind: ExprKind) -> Expr {
         Expr { place: self.place_from(start), kind }
     }
 
-    /// An operator's node; errors point at where it begins, so that is its first operand's place.
+    /// Returns the node of an operator. Its place begins with that of its first operand, for errors.
     fn binary_node(&self, start: usize, op: BinaryOp, left: Expr, right: Expr) -> Expr {
         let place = Place { start: left.place.start, ..self.place_from(start) };
         Expr { place, kind: ExprKind::Binary(op, Box::new(left), Box::new(right)) }

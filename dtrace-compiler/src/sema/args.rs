@@ -1,4 +1,4 @@
-//! `args` and `uregs`: arrays of the kernel's (`dt_idcook_args`, `dt_idcook_regs`, dt_ident.c).
+//! `args` and `uregs`, arrays of the kernel (`dt_idcook_args`, `dt_idcook_regs`, dt_ident.c).
 
 use dtrace_abi::ErrTag;
 
@@ -101,7 +101,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// The type of an argument, as a provider writes it, and whether it is a process's.
+    /// Returns the type of an argument from the provider's text, and whether it is in a process.
     fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
         let (name, user) = match name.strip_prefix("userland ") {
             Some(name) => (name, true),
@@ -111,7 +111,7 @@ impl Session<'_> {
         Some((own.or_else(|| self.type_named(name))?, user))
     }
 
-    /// A node of a type, for questions about it.
+    /// Returns a node of a type, for queries.
     pub fn type_node(&self, ty: TypeId) -> Node {
         *self.param(ty).node
     }

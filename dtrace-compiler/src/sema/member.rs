@@ -25,7 +25,7 @@ impl Session<'_> {
         };
         let variable = Node::new(node.place, Kind::Ident(name.clone()));
         let variable = match self.lookup(scope, name) {
-            // Another kind than a scalar is no error here: the brackets are still to come.
+            // A type other than a scalar is not an error here, because brackets may follow.
             Some(id) => {
                 let kind = self.ident(id).kind;
                 self.find_name(variable, scope, kind, false)?
@@ -110,7 +110,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// The definition of what was only mentioned.
+    /// Returns the definition of a struct that was only mentioned.
     fn defined(&mut self, mut ty: TypeId, text: &str) -> Result<TypeId> {
         while let Type::Forward(..) = self.types().get(ty) {
             let tag = self.types().c_name(ty);

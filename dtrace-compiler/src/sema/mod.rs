@@ -1,9 +1,8 @@
-//! What programs mean: names, types, and what libdtrace would have said against them.
+//! Semantic analysis: names, types, and libdtrace's errors.
 //!
-//! A tree is [built](build) into nodes once, which folds constants and finds functions, as
-//! libdtrace's parser does. For each probe of a clause the nodes are then [cooked](cook): names become
-//! variables, types are worked out and checked. Cooking takes nodes apart and makes new ones, so what
-//! was built stays as it is for the next probe.
+//! A tree is [built](build) into nodes once, which folds constants and finds functions, as libdtrace's parser does. For
+//! each probe of a clause the nodes are then [cooked](cook): names become variables, types are worked out and checked.
+//! Cooking creates new nodes, so the built ones stay unchanged for the next probe.
 
 mod action;
 mod args;

@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     AggIdent(String),
     /// A variable, with its keys if it has any.
     Var(IdentId, Vec<Node>),
-    /// An element of `args`: which argument of the probe, and through which translator.
+    /// An element of `args`: the argument of the probe, and its translator.
     Arg {
         ident: IdentId,
         mapping: u8,
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     Dot(Box<Node>, String),
     Arrow(Box<Node>, String),
     Cast(TypeRef, Box<Node>),
-    /// `xlate`, and once cooked whether a pointer is made, by which translator.
+    /// `xlate`, and after cooking whether the result is a pointer, and the translator.
     Xlate(TypeRef, Box<Node>, Option<(XlatorId, bool)>),
 }
 

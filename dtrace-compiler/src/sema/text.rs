@@ -1,11 +1,12 @@
-//! Text that a probe carries by address and length: one value for D, a string.
+//! Text that a probe passes as address and length: in D it is one value, a string.
 
 use crate::surroundings::Argument;
 
-/// Whether an argument is the address of text, whose length is the one behind it.
+/// Returns whether an argument is the address of text whose length is the next argument.
 ///
-/// Probes of Rust's say it by what D is to see (`sdt_core::arg`): a `string` for the address, and behind it a `size_t` that
-/// is given as one, too. Who only wants a `char *` to be a string says nothing of the next argument's `size_t`.
+/// Probes in Rust express this by translated types (`sdt_core::arg`): the address is translated to `string`, and the
+/// next argument from `size_t` to `size_t`. A probe that only translates a `char *` to a string does not translate the
+/// next argument.
 pub(super) fn is_text(arguments: &[Argument], argument: &Argument) -> bool {
     let behind =
         arguments.iter().find(|other| argument.mapping.checked_add(1) == Some(other.mapping));
