@@ -106,9 +106,9 @@ const EDEADLK: i32 = if cfg!(target_os = "illumos") {
 impl core::fmt::Display for FrameworkError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let text = match self {
-            Self::Invalid => "a name, attribute, privilege or op was not acceptable (EINVAL)",
-            Self::Busy => "a probe is enabled or a consumer is there (EBUSY)",
-            Self::Again => "enablings are still being reaped, try again (EAGAIN)",
+            Self::Invalid => "a name, attribute, privilege or op is invalid (EINVAL)",
+            Self::Busy => "a probe is enabled, or a consumer is open (EBUSY)",
+            Self::Again => "enablings are still being removed; try again (EAGAIN)",
             Self::NotFound => "no such provider (ENOENT)",
             Self::Full => "a table of the framework is full (ENOSPC)",
             Self::NotReady => "the framework has no memory yet (ENXIO)",

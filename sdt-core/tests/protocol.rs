@@ -115,7 +115,7 @@ fn walk(
             State::Jump => jump,
             State::Trap => None,
         };
-        // SAFETY: as above. In trap the tail is the nop's.
+        // SAFETY: a buffer of our own, of which this thread changes nothing while `now` exists. In trap the tail is the nop's.
         let now = unsafe { std::slice::from_raw_parts(patchpoint as *const u8, nop.len()) };
         match code {
             Some(code) => assert_eq!(now, code.as_bytes()),

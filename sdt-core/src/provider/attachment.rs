@@ -14,7 +14,7 @@ use crate::route::changes::{self, Begun};
 pub struct Attachment {
     /// Where providers are registered and hits go.
     pub framework: &'static dyn Framework,
-    /// How text is written.
+    /// The patcher that writes to text.
     pub patcher: &'static dyn Patcher,
     /// What enabled sites do.
     pub mode: Mode,
