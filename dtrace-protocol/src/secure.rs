@@ -76,7 +76,7 @@ pub fn refusal(line: &mut [u8]) -> Result<usize, TooLong> {
     let mut buffer = [0; REFUSAL];
     let gone = Reply::Gone {
         reason: "the line is encrypted; name the file of the kernel's key with --key \
-                               FILE",
+            FILE",
     };
     let header = Header { channel: CHANNEL, seq: 0 };
     Ok(INTRODUCTION + Writer::new(&mut buffer, header, &gone)?.seal(rest)?)

@@ -37,7 +37,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
         } else if first == '#' && !rest[1..].trim_start().starts_with("pragma") {
             return Err(here("").error(
                 "only `#pragma D` is supported: run the preprocessor on the file \
-                                first",
+                 first",
             ));
         } else if first.is_whitespace() {
             first.len_utf8()

@@ -260,7 +260,7 @@ impl<'p, 't> Parser<'p, 't> {
             if let Some(other) = probes.iter().find(|other| other.rust == probe.rust) {
                 let message = format!(
                     "the Rust name `{}` of this probe is also that of `{}`: \
-                                       rename one",
+                     rename one",
                     probe.rust, other.name
                 );
                 return Err(at.error(message));
@@ -384,7 +384,7 @@ impl<'p, 't> Parser<'p, 't> {
         let provider = provider.ok_or_else(|| {
             name.error(
                 "the file declares no provider of this \
-                                                          name before this line",
+                 name before this line",
             )
         })?;
         provider.stability.insert(part.text.into(), stability);

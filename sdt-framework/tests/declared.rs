@@ -81,10 +81,10 @@ fn dtrace() -> &'static Small {
         [(c"user", c"open", Privileges::USER), (c"kernel", c"closed", Privileges::KERNEL)]
     {
         let null = std::ptr::null_mut();
-        // SAFETY: the ops take any pointer, and stay.
+        // SAFETY: the ops accept any pointer, and are static.
         let provider =
             unsafe { dtrace.register(name, &ProviderAttr::SDT, privileges, &OPS, null) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the ops accept any pointer, and are static.
         unsafe { dtrace.probe_create(provider, module, c"f", c"n", 0, null) }.unwrap();
     }
     dtrace

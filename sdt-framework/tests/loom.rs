@@ -194,7 +194,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
                 let mut recorded = None;
                 hit(&world.cpu, &world.id, &mut |id| {
                     assert_eq!(id, 1);
-                    // SAFETY: loom tells if it is not so.
+                    // SAFETY: loom detects concurrent accesses, and fails the test.
                     recorded = Some(world.entry.with(|entry| unsafe { *entry }));
                 });
                 recorded
@@ -203,7 +203,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
         // `disable`, and what `unregister` does before the entry is free.
         world.id.store(0, Ordering::Release);
         world.cpu.sync();
-        // SAFETY: as above.
+        // SAFETY: loom detects concurrent accesses, and fails the test.
         world.entry.with_mut(|entry| unsafe { *entry = "vault:::unlock" });
         let recorded = firing.join().unwrap();
         assert_ne!(recorded, Some("vault:::unlock"), "recorded as another one's hit");

@@ -391,7 +391,7 @@ unsafe extern "C" fn look_up_and_create(arg: *mut c_void, _: *const ProbeDesc) {
         let found = unsafe { framework.probe_lookup(id, c"m", c"none", probe.name()) };
         if found.is_none() {
             let parg = core::ptr::from_ref(probe).cast_mut().cast();
-            // SAFETY: as above; the ops take a probe as `parg`.
+            // SAFETY: the provider is registered, and the ops accept a probe as `parg`.
             unsafe { framework.probe_create(id, c"m", c"none", probe.name(), 1, parg) }.unwrap();
         }
     }

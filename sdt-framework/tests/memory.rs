@@ -242,7 +242,7 @@ fn refused_registrations_take_nothing() {
         unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     }
     let all = dtrace.memory_left().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the provider outlives the framework.
     let refused = unsafe {
         let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
         dtrace.register(c"p", attr, privileges, &common::OPS, provider.arg())

@@ -34,9 +34,9 @@ static ATTACHMENT: Attachment = Attachment {
     module: c"image",
 };
 
-/// Another one, as the child of a `fork` has.
+/// A second framework, as in the child of a `fork`.
 static SECOND: Dtrace<Uniprocessor> =
-    // SAFETY: as above.
+    // SAFETY: one thread at a time calls this framework.
     Dtrace::new(unsafe { Uniprocessor::new() });
 
 static MEMORY_OF_SECOND: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();

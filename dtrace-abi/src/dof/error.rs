@@ -91,12 +91,12 @@ impl fmt::Display for Problem {
             Self::Model(model) => write!(
                 f,
                 "data model {model} is not supported, only that of 64 \
-                                             bits"
+                 bits"
             ),
             Self::Encoding(encoding) => write!(
                 f,
                 "byte order {encoding} is not supported, only \
-                                                   little endian"
+                 little endian"
             ),
             Self::Version(version) => write!(f, "version {version} of DOF is not supported"),
             Self::DifVersion(version) => write!(f, "version {version} of DIF is not supported"),
@@ -112,7 +112,7 @@ impl fmt::Display for Problem {
             Self::UnknownSection(kind) => write!(
                 f,
                 "a section that must be loaded has the unknown \
-                                                     kind {kind}"
+                 kind {kind}"
             ),
             Self::NoSection(index) => write!(f, "there is no section {index}"),
             Self::WrongSection(index, kind) => {

@@ -13,7 +13,7 @@ impl Parser<'_> {
     pub(super) fn control(&mut self, line: &[u8], start: usize) -> Result<()> {
         if self.context.only_declares() {
             let message = "the declarations of a module may not contain control lines, such as \
-                           #pragma";
+                #pragma";
             return self.error(ErrTag::PragctlInval, message);
         }
         let hash = line.iter().position(|&byte| byte == b'#').unwrap_or(0);

@@ -47,7 +47,7 @@ impl Config {
     }
 }
 
-/// Bytes that the clause that records arguments takes at most.
+/// Returns the greatest size in bytes of the clause that records arguments.
 const fn arguments_footprint() -> usize {
     Bundle::footprint::<Clause>(1)
         + Bundle::footprint::<ClauseAction>(ARGS)

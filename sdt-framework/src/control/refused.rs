@@ -46,14 +46,14 @@ impl fmt::Display for ProgramError {
             }
             Self::Pieces => f.write_str(
                 "a piece of the program is missing; send the program again from the \
-                             beginning",
+                 beginning",
             ),
             Self::Long(bytes) => {
                 write!(f, "the program has {bytes} bytes, more than the limit; split it")
             }
             Self::Repeats => f.write_str(
                 "the clauses of the program refer to too many sections; \
-                                          split the program",
+                 split the program",
             ),
         }
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Malformed {
             Self::Long(bytes) => write!(
                 f,
                 "a datum ends at byte {bytes} of its record, beyond the \
-                                            limit; record less in this clause"
+                 limit; record less in this clause"
             ),
             Self::Aggregation(action) => write!(f, "{}() has invalid arguments", action.name()),
             Self::Keys => f.write_str("the aggregation has fewer keys than it declares"),
@@ -125,7 +125,7 @@ impl fmt::Display for Malformed {
             }
             Self::Formats => f.write_str(
                 "the programs have more formats than the limit; use fewer \
-                                          calls of printf()",
+                 calls of printf()",
             ),
             Self::TooMany(count) => {
                 write!(f, "the clause has {count} actions, more than the limit; split the clause")

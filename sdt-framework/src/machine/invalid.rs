@@ -137,13 +137,13 @@ impl fmt::Display for Problem {
             Self::ReadOnly(number) => write!(
                 f,
                 "variable {number} is built in: it can only be \
-                                                 read, in its own scope"
+                 read, in its own scope"
             ),
             Self::Undeclared(number) => write!(f, "variable {number} is not declared"),
             Self::Keys(number) => write!(
                 f,
                 "variable {number} is used with other keys than \
-                                             declared"
+                 declared"
             ),
             Self::Subroutine(number) => write!(f, "there is no subroutine {number}"),
             Self::Unsupported(subr) => {
@@ -156,7 +156,7 @@ impl fmt::Display for Problem {
             Self::ValueSize(size) => write!(
                 f,
                 "a value of {size} bytes does not fit into a \
-                                                register"
+                 register"
             ),
             Self::Scope(number) => write!(f, "scope {number} is unknown"),
             Self::Kind(number) => write!(f, "kind {number} of variables is unknown"),
@@ -170,11 +170,11 @@ impl fmt::Display for Problem {
             Self::TooManyVariables => f.write_str("too many variables; use fewer"),
             Self::NoRoomForValues => f.write_str(
                 "the memory for values of variables is full; use \
-                                                  fewer or smaller variables",
+                 fewer or smaller variables",
             ),
             Self::NoRoomForStrings => f.write_str(
                 "the memory for strings is full; use fewer or \
-                                                   shorter strings",
+                 shorter strings",
             ),
         }
     }

@@ -117,7 +117,7 @@ impl<'a, H: Host> Run<'a, H> {
             return Outcome::Dead;
         }
         let here = self.context.here;
-        // SAFETY: by the contract of `new`, and nothing that is called here comes back.
+        // SAFETY: the caller of `new` guarantees that this CPU is the only writer, and `act` does not call this function again.
         let outcome = unsafe {
             here.records.write(|records| {
                 here.aggregated.write(|aggregated| self.act(clause, records, aggregated))
@@ -144,7 +144,7 @@ impl<'a, H: Host> Run<'a, H> {
         let words = clause.layout.words();
         let Self { firing, context } = self;
         let context = *context;
-        // SAFETY: by the contract of `new`; the room that the firing has is another part of it.
+        // SAFETY: the caller of `new` guarantees that no other code uses the tuple memory; the memory of `firing` is another part of it.
         let tuple = unsafe { context.tuple() };
         let Some(at) = context.reserve(words, records) else { return Outcome::Dropped };
         if words != 0 {

@@ -1,8 +1,8 @@
-//! Two of a kind, one of which a CPU fills while the other one is read.
+//! Two values of the same type: a CPU writes to one while a thread reads the other.
 
 use crate::base::sync::{AtomicUsize, Ordering, UnsafeCell};
 
-/// Two values: that which the CPU writes to, and the other one, which the reader has.
+/// Two values: the writer's, to which a CPU writes, and the reader's.
 #[derive(Debug)]
 pub(crate) struct Pair<T> {
     halves: [UnsafeCell<T>; 2],
@@ -10,11 +10,11 @@ pub(crate) struct Pair<T> {
     turn: AtomicUsize,
 }
 
-// SAFETY: by the contracts below each half has one user at a time, in whatever thread that is.
+// SAFETY: the contracts of the unsafe functions below allow only one user of each half at a time, in any thread.
 unsafe impl<T: Send> Sync for Pair<T> {}
 
 impl<T> Pair<T> {
-    /// The writer's, and the reader's.
+    /// Creates a pair from the writer's value and the reader's.
     pub(crate) fn new(writers: T, readers: T) -> Self {
         Self {
             halves: [UnsafeCell::new(writers), UnsafeCell::new(readers)],

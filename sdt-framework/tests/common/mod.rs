@@ -72,7 +72,7 @@ impl TestProvider {
     /// # Safety
     /// `arg` is from `TestProvider::arg`, and the provider is still there.
     unsafe fn note(arg: *mut c_void, call: Call) {
-        // SAFETY: by the contract above.
+        // SAFETY: the caller passes a pointer from `TestProvider::arg`, and the provider still exists.
         let provider = unsafe { &*arg.cast::<Self>() };
         provider.calls.lock().unwrap().push(call);
     }

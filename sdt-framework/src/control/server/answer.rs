@@ -100,7 +100,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             _ => Err(Refusal::Plain(
                 Why::NotUnderstood,
                 "this version of the framework does not \
-                                                         know the request",
+                 know the request",
             )),
         };
         done.map_or_else(
@@ -227,7 +227,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 return Err(Refusal::Plain(
                     Why::NotUnderstood,
                     "this framework does not support \
-                                                                the request",
+                     the request",
                 ));
             }
         }

@@ -60,7 +60,7 @@ impl fmt::Display for End {
             Self::Silent => f.write_str("connection closed: the peer timed out"),
             Self::NoRandomness => f.write_str(
                 "connection refused: the kernel has no random bytes yet; try again \
-                             later",
+                 later",
             ),
         }
     }
