@@ -44,7 +44,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 pub(crate) fn sites(sites: &[Site]) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
-        text.push_str("\t\tNone that the kernel tells of\n");
+        text.push_str("\t\tNot reported by the kernel\n");
     }
     for site in sites {
         let function = site.function.as_ref().map_or_else(
@@ -117,7 +117,7 @@ pub(crate) fn stability(kind: &str, name: &str, program: &Program) -> String {
 mod tests {
     use super::*;
 
-    // What FreeBSD 12.1's own dtrace printed.
+    // The output of FreeBSD 12.1's own dtrace.
     const GOLDEN_LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n\
         25019       proc                rk                                   exec-success\n";
     const GOLDEN_DETAIL: &str = "\n\tProbe Description Attributes\n\
@@ -182,7 +182,7 @@ mod tests {
              \t\t0x1000 trap ?\n\
              \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
         );
-        assert_eq!(sites(&[]), "\n\tSites\n\t\tNone that the kernel tells of\n\n");
+        assert_eq!(sites(&[]), "\n\tSites\n\t\tNot reported by the kernel\n\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a probe of Rust's carries, as programs in D see it: this very test program is the process that is traced.
+//! Arguments of Rust probes in D programs. The traced process is this test program itself.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::ffi::c_char;
@@ -98,7 +98,7 @@ fn at_the_end(bytes: &[u8]) -> &'static [u8] {
     }
 }
 
-/// What `dtrace -p` shows and says of a program while the probe fires, until the program ends.
+/// Runs `dtrace -p` on a program while the probe fires, until the program ends; returns output and messages.
 fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, String) {
     static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
     /// All tests fire the same probes.
@@ -128,7 +128,7 @@ fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, S
     })
 }
 
-/// What a clause shows of `write`'s first hit.
+/// Returns the output of a clause for the first hit of `write`.
 fn written(path: &'static str, data: &'static [u8], program: &str, options: &[&str]) -> String {
     let program = format!("{program} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), options);
@@ -266,7 +266,7 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     assert!(dump.contains("0: 01 41 02 ") && dump.contains(".A."), "{dump}");
     // And no byte behind.
     assert!(!dump.contains("01 41 02 00"), "{dump}");
-    // Where there is none: a fault, which D says.
+    // Without a value: a fault, which D reports.
     let program = format!("{cut} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), &[]);
     assert!(said.contains("invalid address"), "{shown}{said}");

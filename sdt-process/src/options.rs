@@ -239,10 +239,10 @@ impl Options {
     }
 }
 
-/// Prints the reason for which a probe stays as it is on standard error.
+/// Prints on standard error why a probe could not be enabled or disabled.
 fn print_refusal(probe: &Probe, why: &Refused) {
     let [provider, name] = [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
     // Not `eprintln!`, which panics if standard error is closed.
-    let line = format!("sdt-process: {provider}:::{name} stays as it is: {why}\n");
+    let line = format!("sdt-process: {provider}:::{name} cannot be enabled or disabled: {why}\n");
     io::stderr().write_all(line.as_bytes()).ok();
 }

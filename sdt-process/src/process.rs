@@ -17,7 +17,7 @@ use crate::state::{self, GRACE};
 ///
 /// In the child of a `fork`, dropping this does nothing.
 #[derive(Debug)]
-#[must_use = "tracing ends when this is dropped"]
+#[must_use = "tracing ends when this value is dropped"]
 pub struct Process {
     path: PathBuf,
     dtrace: &'static Dtrace<Slots>,

@@ -82,8 +82,8 @@ const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl Text {
-    /// Calls `on_refusal` for each probe that stays as it is, in a thread that holds locks of the framework: it must not call the
-    /// framework.
+    /// Calls `on_refusal` for each probe that cannot be enabled or disabled, in a thread that holds locks of the
+    /// framework: it must not call the framework.
     pub const fn new(on_refusal: fn(&Probe, &Refused)) -> Self {
         Self {
             on_refusal,
@@ -170,11 +170,11 @@ impl Text {
         self.check()
     }
 
-    /// Reports to the program, and to the consumer that this thread serves, that a probe stays as it is.
+    /// Reports to the program, and to the consumer that this thread serves, that a probe cannot be enabled or disabled.
     fn report(&self, probe: &Probe, why: &Refused) {
         let [provider, name] =
             [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
-        REFUSAL.set(Some(format!("{provider}:::{name} stays as it is: {why}")));
+        REFUSAL.set(Some(format!("{provider}:::{name} cannot be enabled or disabled: {why}")));
         (self.on_refusal)(probe, why);
     }
 }

@@ -1,4 +1,4 @@
-//! What a kernel answers, as it is kept.
+//! The answers of a kernel.
 
 use dtrace_protocol::{Datum, Items, RunOption, SiteState};
 

@@ -1,4 +1,4 @@
-//! Which probes there are, and enabling them as they are.
+//! Lists probes, and enables them without a program.
 
 use dtrace_protocol::{Reply, Request};
 

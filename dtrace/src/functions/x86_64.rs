@@ -7,7 +7,7 @@ use iced_x86::{
 
 use super::instruction::{Flow, Instruction};
 
-/// How many instructions before an indirect jump can load its target from a table.
+/// The number of instructions before an indirect jump that are searched for the load of its target from a table.
 const NEAR: usize = 6;
 
 /// Decodes the instructions of a function. `Err` has the offset of the first bytes that are no instruction.

@@ -216,7 +216,7 @@ impl Trace {
         self.open()?;
         self.kernel.ask(Client::claim)?;
         self.claimed = true;
-        // As `dt_options_load` of libdtrace.
+        // Like `dt_options_load` of libdtrace.
         for (option, value) in self.kernel.ask(Client::options)? {
             // Only the user permits destructive actions.
             match OptionId::from_number(option) {

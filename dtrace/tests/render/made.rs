@@ -19,7 +19,7 @@ pub struct Item {
     pub action: Action,
     pub argument: u64,
     pub format: Option<&'static str>,
-    /// Which statement of its clause it is of.
+    /// The number of its statement in the clause.
     pub statement: u64,
     pub data: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl Made {
         self.aggregations[cpu].extend(data);
     }
 
-    /// What a sink makes of it.
+    /// Returns the output of a sink.
     pub fn to(&mut self, sink: &mut dyn Sink) -> Result<(), RenderError> {
         let settings = Settings {
             zone: TimeZone::UTC,

@@ -296,7 +296,7 @@ fn it_ends_and_begins_again() {
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
     assert_eq!(
         subject.ask("start"),
-        "sdt_process is started already in this process; start it once, and keep the Process that start() returns"
+        "sdt_process is already started in this process; start it once, and keep the Process that start() returns"
     );
     for _ in 0..3 {
         let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
@@ -362,7 +362,7 @@ fn there_is_an_end_to_consumers() {
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
     let refused = dtrace::Client::connect(line).unwrap_err().to_string();
-    let why = "3 consumers trace this process, which is the limit; end one of them";
+    let why = "3 consumers trace this process, which is the limit; stop one of them";
     assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {

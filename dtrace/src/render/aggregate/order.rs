@@ -66,12 +66,12 @@ impl Order {
         })
     }
 
-    /// By value, then by key, whatever options say: the order of `trunc`.
+    /// Compares by value, then by key, independently of options: the order of `trunc`.
     pub fn value_then_key(self, left: &Entry, right: &Entry) -> Ordering {
         self.values(left, right).then_with(|| self.keys(left, right))
     }
 
-    /// By key alone (`dt_aggregate_keycmp`): numbers are compared without their signs, all else by bytes.
+    /// Compares by key only (`dt_aggregate_keycmp`): numbers as unsigned, all others by bytes.
     pub fn keys(self, left: &Entry, right: &Entry) -> Ordering {
         let (left, right): (Vec<_>, Vec<_>) = (left.keys().collect(), right.keys().collect());
         if left.len() != right.len() {
@@ -98,7 +98,7 @@ impl Order {
         Ordering::Equal
     }
 
-    /// By value alone (`dt_aggregate_valcmp`): not normalized.
+    /// Compares by value only (`dt_aggregate_valcmp`), not normalized.
     fn values(self, left: &Entry, right: &Entry) -> Ordering {
         match left.action {
             Action::Stddev => {

@@ -19,16 +19,16 @@ use crate::render::record::description::{AggDescription, Descriptions};
 /// All aggregations of a run.
 #[derive(Debug, Default)]
 pub struct Aggregations {
-    /// By variable, size of the value, and keys.
+    /// The elements by variable, size of the value, and keys.
     pub(super) entries: BTreeMap<Vec<u8>, Entry>,
-    /// By variable, how many elements are to be left once those of all kernels have been added up.
+    /// By variable, the number of elements that `trunc` keeps after those of all kernels were merged.
     pub(super) kept: BTreeMap<u32, i64>,
     /// The memory of the elements, if they belong to one kernel.
     share: Option<Share>,
 }
 
 impl Aggregations {
-    /// None yet, of a kernel that has so much memory.
+    /// Returns an empty store for a kernel with this budget.
     pub(in crate::render) fn within(budget: &Budget) -> Self {
         Self { share: Some(budget.share(Use::Aggregations)), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! What each action has left in a record, and what the consumer does itself.
+//! Processes the datum of each action in a record, and performs the consumer's actions.
 
 use dtrace_abi::action::{Action, LibAction};
 use dtrace_compiler::types::TypeId;
@@ -164,7 +164,8 @@ impl Consumer {
         self.types.insert(name.into(), ty.ok());
         if let Err(name) = ty {
             let what = format!(
-                "print( ) of {name}: here is no such type, so its bytes are shown; -L takes libraries that declare it"
+                "print( ) of {name}: unknown type, so dtrace prints its bytes; name the folder of \
+                 a library that declares it with -L"
             );
             self.complain(firing, what, world, sink)?;
         }

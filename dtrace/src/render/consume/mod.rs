@@ -289,8 +289,8 @@ impl Consumer {
         self.depth = Depth::default();
     }
 
-    /// Consumes the first record of a buffer, if `wanted`; gives how many bytes it and what stood before
-    /// it are, or `None` if there is no more.
+    /// Consumes the first record of a buffer, if `wanted`. Returns the number of bytes up to its end, or `None` if
+    /// there is no record.
     pub(in crate::render) fn one(
         &mut self,
         cpu: u32,

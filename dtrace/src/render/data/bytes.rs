@@ -13,7 +13,7 @@ use crate::render::data::view::View;
 pub(in crate::render) enum Padding {
     /// Without blanks around it: `trace` under `quiet`.
     Bare,
-    /// In a number of columns, on the left if it is negative.
+    /// Pads to a number of columns; aligns left if it is negative.
     Columns(i32),
 }
 

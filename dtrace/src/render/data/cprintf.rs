@@ -23,7 +23,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// No flags, this width; a negative one stands left.
+    /// Returns a conversion without flags, with this width; a negative width aligns left.
     pub const fn wide(width: i32) -> Self {
         Self {
             left: width < 0,

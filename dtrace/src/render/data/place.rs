@@ -18,7 +18,7 @@ pub enum Place {
     UserStack {
         /// The process.
         pid: u64,
-        /// From the innermost on.
+        /// From the innermost frame on.
         frames: Vec<u64>,
         /// The names of frames from the process's helper; may be fewer.
         names: Vec<Vec<u8>>,
@@ -77,7 +77,7 @@ impl Place {
         }
     }
 
-    /// As `stack()` and its like show it: frames on lines of their own, an address in 50 columns.
+    /// The format of `stack()` and similar actions: one line for each frame, an address in 50 columns.
     pub(in crate::render) fn show(&self, out: &mut Vec<u8>, view: &View<'_>) {
         match self {
             Self::Stack(_) | Self::UserStack { .. } => {

@@ -24,8 +24,7 @@ pub struct Module {
     pub address: u64,
 }
 
-/// Knows what stands at addresses, and names of what has numbers. What it does not know is shown as the
-/// number it is.
+/// Resolves addresses to symbols, and numbers to names. Unknown ones are shown as numbers.
 pub trait Symbols {
     /// The symbol of the kernel's that an address is in.
     fn symbol(&self, address: u64) -> Option<Symbol> {

@@ -182,7 +182,7 @@ struct Layout<'o> {
     /// The data of a record so far, and the keys of the next aggregation.
     data: Vec<KnownDatum>,
     size: u32,
-    /// By statement.
+    /// Indexed by statement.
     aggregations: Vec<(u64, AggDescription)>,
 }
 

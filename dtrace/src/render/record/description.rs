@@ -1,5 +1,5 @@
-//! What records are: of which probe, and what stands in them. By the programs of this run ([`Compiled`]), or, of what others
-//! have enabled, by what a kernel tells.
+//! Descriptions of records: their probe and their data, from the programs of this run ([`Compiled`]), or from the
+//! kernel for programs of another run.
 
 use std::collections::HashMap;
 use std::rc::Rc;

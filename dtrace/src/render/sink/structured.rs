@@ -1,8 +1,8 @@
 //! `-x oformat=json|xml`: records in FreeBSD's schema (dtrace(1), "STRUCTURED OUTPUT").
 //!
-//! A document has a list of `probes`, each with an `output`: what its actions have left. Probes whose
-//! actions left nothing to show are not in it. `timestamp` is when the probe fired, in nanoseconds of the
-//! kernel's clock, where FreeBSD says when it was written; of drops it is the time of the day.
+//! A document has a list of `probes`, each with an `output`: the data of its actions. Probes without data are omitted.
+//! `timestamp` is the time of the hit in nanoseconds of the kernel's clock, while FreeBSD writes the time of output;
+//! for drops it is the time of day.
 
 use dtrace_abi::action::Action;
 use jiff::Timestamp;

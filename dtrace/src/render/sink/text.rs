@@ -1,4 +1,4 @@
-//! What dtrace(1) prints.
+//! The text format of dtrace(1).
 
 use std::collections::HashSet;
 
