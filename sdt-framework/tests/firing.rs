@@ -12,7 +12,7 @@ use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerError, ConsumerId, Counters};
 
-/// What `getargval` of [`fallback`] is given to fire, and what it was asked.
+/// The arguments that `getargval` of [`fallback`] returns, and its calls.
 struct Nested {
     dtrace: Box<Small>,
     inner: Cell<Option<ProbeId>>,
@@ -170,7 +170,7 @@ fn a_cpu_without_room_is_counted() {
     assert_eq!(dtrace.counters(), expected);
 }
 
-/// Each error says in a line what was wrong with what.
+/// Each error states the object and the defect in one line.
 #[test]
 fn errors_read_well() {
     let full = ConsumerError::TooManyEnablings { needed: 3, left: 2 };

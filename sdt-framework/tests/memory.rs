@@ -39,7 +39,7 @@ fn memory_of_any_size_is_taken_or_refused() {
             let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
             let refused = Err(InitError::TooSmall { needed: TABLES, given: bytes });
             assert_eq!(dtrace.init(memory(bytes), &SMALL), refused);
-            // And may come again.
+            // A second attempt can succeed.
             assert_eq!(dtrace.init(memory(TABLES), &SMALL), Ok(()));
         }
     }
@@ -62,7 +62,7 @@ fn memory_of_any_size_is_taken_or_refused() {
     assert!(matches!(dtrace.init(memory(64), &large), Err(InitError::TooSmall { .. })));
 }
 
-/// As the documentation of `Config` has it.
+/// The values in the documentation of `Config`.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes_are_as_documented() {
@@ -79,7 +79,7 @@ fn sizes_are_as_documented() {
     for ((what, size), (.., documented)) in sizes.iter().zip(&more) {
         assert!(size <= documented && size + 8 >= *documented, "{what}: {size}; {sizes:?}");
     }
-    // What is outside of the memory.
+    // The bytes outside the memory.
     assert!(size_of::<Small>() <= 1024, "{}", size_of::<Small>());
 
     let dtrace = small();
@@ -163,7 +163,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     assert_eq!(dtrace.memory_left().unwrap(), all);
 }
 
-/// Somebody may ask for more than numbers can say.
+/// A request may exceed the range of the number.
 #[test]
 fn a_size_that_overflows_is_refused() {
     let dtrace = small();

@@ -105,7 +105,7 @@ fn they_come_and_go_with_the_image() {
     assert_eq!(hit.fire(&[3]), Ok(()), "no consumer records it");
     assert!(SCRIPT.is_open());
     assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
-    // What is added and removed meanwhile is so afterwards.
+    // Probes that are added and removed meanwhile have the same state afterwards.
     assert_eq!(quiet.remove(), Ok(()));
     let new = SCRIPT.add(c"main", c"new", &[]).unwrap();
     assert_eq!(listed(), [""; 0]);
@@ -113,7 +113,7 @@ fn they_come_and_go_with_the_image() {
     let all = ["compiled:image:none:hit", "script:image:main:hit", "script:image:main:new"];
     assert_eq!(listed(), all);
 
-    // To another framework they go with it.
+    // With the image, they move to another framework.
     assert_eq!(attach::detach(), Ok(()));
     SECOND.init(MEMORY_OF_SECOND.take().unwrap(), &CONFIG).unwrap();
     // SAFETY: the image is not unloaded, and no thread fires.
