@@ -191,7 +191,7 @@ fn a_board_refuses_what_it_has_no_room_for() {
     let output = dtrace(&board, &["-x", "bufresize=manual", "-qn", program]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(stderr.contains("bytes needed, "), "{stderr}");
+    assert!(stderr.contains("bytes are needed and "), "{stderr}");
     // Nothing of it is left.
     assert!(board.printed().unwrap().contains(READING));
     let output = dtrace(&board, &["-qn", "sensor:::reading { trace(arg0); exit(0); }"]);

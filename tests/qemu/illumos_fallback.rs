@@ -66,7 +66,7 @@ fn arguments_are_evaluated_always_where_they_are_not() {
     let mut session = boot_with(Sites::LongNop, 1);
     let count = is_enabled_sites();
     let complaint = format!(
-        "sdt_stress: {count} of {count} probe sites are not the nops that this kernel was to make of them; \
+        "sdt_stress: krtld did not replace {count} of {count} probe sites by the expected nops; \
          their arguments are evaluated even while the probe is disabled"
     );
     assert_eq!(complaints(&session), [complaint]);

@@ -141,7 +141,7 @@ fn assert_jumps(text: &[u8], patched: &[u8]) {
 fn nothing_goes_that_somebody_needs() {
     let mut session = boot_with_both(2);
     busy(&mut session, MODULE);
-    // DTrace lets no provider go while anybody has it open, whatever he traces.
+    // DTrace unregisters no provider while a consumer has DTrace open, whatever it traces.
     let consumer = session.open().unwrap();
     busy(&mut session, COMPANION);
     busy(&mut session, MODULE);

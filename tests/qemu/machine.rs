@@ -220,7 +220,7 @@ fn a_machine_that_dies_is_told_to_everybody(arch: Arch) {
     let machine = Machine::start(arch);
     let (first, second) = (Tracing::start(&machine), Tracing::start(&machine));
     signal(machine.qemu(), libc::SIGKILL);
-    let told = "the machine is gone: QEMU ended: signal: 9 (SIGKILL)\n  kernel: ";
+    let told = "the machine has ended: QEMU ended: signal: 9 (SIGKILL)\n  kernel: ";
     for tracing in [first, second] {
         let (status, _, error) = tracing.end();
         assert_eq!(status, Some(1), "{error}");

@@ -117,8 +117,8 @@ fn illumoss_are_traced_by_every_route() {
     let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l", "-P", "hi_there"]);
     assert_eq!(
         err,
-        "dtrace: warning: hi_there has no probes: its provider is registered by its companion, hi_there_dtrace, which is \
-         not loaded\ndtrace: failed to match hi_there:::: No probe matches description\n"
+        "dtrace: warning: hi_there has no probes: its companion, hi_there_dtrace, registers its provider, and is \
+         not loaded: load hi_there_dtrace, too\ndtrace: failed to match hi_there:::: No probe matches description\n"
     );
     let refused = |module: &Path, os: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
@@ -126,10 +126,10 @@ fn illumoss_are_traced_by_every_route() {
         process::run(&mut command, LIMIT).unwrap_err().to_string()
     };
     let error = refused(&both[1], "illumos");
-    let expected = "; it is the companion of hi_there, which has to be loaded before it";
+    let expected = "; it is the companion of hi_there: load hi_there first";
     assert!(error.contains(expected), "{error}");
     let error = refused(&native[0], "freebsd");
-    let expected = "it is a module for illumos, and the kernel is freebsd's: take --os illumos";
+    let expected = "it is a module for illumos, and the kernel is freebsd: use --os illumos";
     assert!(error.contains(expected), "{error}");
     assert_outside_of_the_workspace();
 }

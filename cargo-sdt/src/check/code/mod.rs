@@ -16,18 +16,18 @@ use super::rules::Rule;
 use crate::arch::Arch;
 use crate::platform::Os;
 
-/// How many findings of a section are shown: if there is one, there are hundreds.
+/// The number of findings of a section that are shown; a section with one usually has hundreds.
 const SHOWN: usize = 5;
 
-/// Functions after which a module may use those registers, as the kernel has saved them (FreeBSD's `fpu(9)`,
-/// illumos's `kernel_fpu_begin`).
+/// Functions that save those registers, so that a module may use them afterwards (FreeBSD's `fpu(9)`, illumos's
+/// `kernel_fpu_begin`).
 const SAVERS: [&str; 3] = ["fpu_kern_enter", "fpu_kern_thread", "kernel_fpu_begin"];
 
-/// What an instruction must not do.
+/// A forbidden effect of an instruction.
 enum Breach {
-    /// It uses state that the kernel does not save.
+    /// The instruction uses state that the kernel does not save.
     Float { code: String, state: &'static str },
-    /// It writes a register that is the kernel's.
+    /// The instruction writes a register that the kernel reserves.
     KernelRegister { code: String, register: &'static str },
 }
 

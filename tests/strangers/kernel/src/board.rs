@@ -99,7 +99,7 @@ impl Uart {
 
     /// A byte that has arrived, if one has.
     pub fn receive(&mut self) -> Option<u8> {
-        // SAFETY: as above.
+        // SAFETY: the port's registers.
         unsafe { (Self::STATUS.read_volatile() & 1 != 0).then(|| Self::DATA.read_volatile()) }
     }
 }

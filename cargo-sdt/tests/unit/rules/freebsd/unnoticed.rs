@@ -23,7 +23,7 @@ fn symbols_in_sections_of_reserved_numbers() {
             f.builder.symbols.get_mut(symbol).st_shndx = elf::SymbolSection(number);
         });
         let expected = format!(
-            "symbol counter: is in section {number}, which is not there; the loader refuses the module, or crashes"
+            "symbol counter: is in section {number}, which does not exist; the loader refuses the module, or crashes"
         );
         assert_eq!(said, [expected]);
     }
@@ -95,8 +95,7 @@ fn providers_without_a_site() {
     };
     let expected = |provider: &str| {
         format!(
-            "warning: provider {provider} has probes, or is declared, and no site fires any: nothing of it can ever be \
-             seen"
+            "warning: provider {provider} is declared or has probes, but no site fires any of them, so it can never be traced"
         )
     };
     let of_native = native(|f| {
