@@ -1,4 +1,4 @@
-//! Reads the source of the workspace's crates: which file imports which, and which items are public.
+//! Reads the source of the workspace's crates: which file imports which, which items are public, and which messages they print.
 //!
 //! The source is read without a compiler: every module is seen, those of other systems and architectures too. Items that
 //! a macro makes are not seen.
