@@ -21,7 +21,7 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 #[derive(Clone, Copy, Debug)]
 struct Build {
     name: &'static str,
-    /// Which of the package, as cargo is told.
+    /// cargo's options that select the target of the package.
     what: &'static [&'static str],
     target: &'static str,
     /// For the last step of the build.

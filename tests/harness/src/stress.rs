@@ -10,10 +10,10 @@ use cargo_sdt::internal::platform::Os;
 
 use crate::workspace;
 
-/// As in `profile.release.opt-level`.
+/// The value of `profile.release.opt-level`.
 const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
 
-/// As in `profile.release.lto`.
+/// The value of `profile.release.lto`.
 const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
 
 /// A way of building the module.
@@ -79,7 +79,7 @@ fn without_frame_pointers(folder: &Path) -> PathBuf {
     assert!(text.contains(with));
     let file = folder.join("x86_64-illumos-kmod-no-frame-pointers.json");
     let other = text.replace(with, without);
-    // Cargo builds everything anew when it is newer.
+    // Cargo rebuilds everything if the file is newer.
     if std::fs::read_to_string(&file).ok().as_ref() != Some(&other) {
         std::fs::write(&file, other).unwrap();
     }
