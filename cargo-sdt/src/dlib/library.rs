@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 
-use super::DlibError;
+use super::{DlibError, arguments};
 use crate::platform::Os;
 
 /// Bytes of a pointer.
@@ -21,7 +21,7 @@ const POINTER: u64 = 8;
 
 /// Types that D knows by itself (`usr/src/lib/libdtrace/common/dt_open.c`, and the same in FreeBSD's contrib): name,
 /// size, and how they are written here.
-const KNOWN: [(&str, u64, &str); 20] = [
+pub(super) const KNOWN: [(&str, u64, &str); 20] = [
     ("char", 1, "char"),
     ("int8_t", 1, "int8_t"),
     ("uint8_t", 1, "uint8_t"),
@@ -50,17 +50,23 @@ const KNOWN: [(&str, u64, &str); 20] = [
 /// # Errors
 /// A described struct cannot exist.
 pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<String, DlibError> {
+    let inlines = arguments::inlines(description, os);
     let mut library = Library::new(description);
     for of in &description.structs {
         library.define(of)?;
     }
     let mut text = format!(
-        "/*\n * The structs and enums that probes of {modules} carry, as they are there.\n \
+        "/*\n * The structs, enums and arguments of the probes of {modules}.\n \
          * Made by cargo sdt dlib; not to be edited.\n */\n"
     );
     let line = |text: &mut String, line: String| {
         writeln!(text, "{line}").expect("strings take writes");
     };
+    for ty in inlines.iter().filter_map(|inline| inline.points_to.as_deref()) {
+        if !library.structs.contains_key(ty) {
+            library.foreign.insert(ty);
+        }
+    }
     for provider in &description.providers {
         line(&mut text, format!("#pragma D depends_on provider {provider}"));
     }
@@ -88,6 +94,7 @@ pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<Strin
         line(&mut text, enumeration(of));
     }
     text.push_str(&library.text);
+    text.push_str(&arguments::render(&inlines));
     if !description.text.is_empty() {
         text.push('\n');
         text.push_str(&description.text);

@@ -80,7 +80,7 @@ fn by_id(session: &Session<'_>, id: u64, specifies: Specifies) -> Result<Descrip
 }
 
 /// The pattern that matches a name and nothing else: names of functions in Rust have brackets and stars.
-fn literally(name: &str) -> String {
+pub(super) fn literally(name: &str) -> String {
     let mut pattern = String::new();
     for character in name.chars() {
         if matches!(character, '*' | '?' | '[' | '\\') {

@@ -18,18 +18,23 @@
     doc = "| [`Json`] | one, as `Shown` | a value as JSON, serialised if the probe is enabled |"
 )]
 //!
+//! An argument of a declared provider has its name in D, too: `args.count` for `count: u32`, `args.tries.is_some` for an `Option`,
+//! `args.id.low` and `args.id.high` for a `u128`, `args.sizes[i]` and `args.sizes.len` for a slice. Elements outside of a slice are
+//! faults.
+//!
 //! What takes two of D's arguments counts as two. A probe has at most ten where this project's framework or illumos's
 //! own sdt carries them, six elsewhere, five on FreeBSD before 15.
 //!
 //! # Text
 //!
-//! For this project's own D text and bytes are one value, a `string`, and what stands behind is its length: of
-//! `fn write(path: &str, data: &[u8])` are `args[0]` and `args[2]` strings, `args[1]` and `args[3]` their lengths.
+//! In this project's own D, text and bytes are one value, a `string`, followed by its length. For
+//! `fn write(path: &str, data: &[u8])`, `args.path` and `args.data` are strings, and `args.path.len` and `args.data.len` are their
+//! lengths. By position, these are `args[0]`, `args[2]`, `args[1]` and `args[3]`.
 //!
 //! ```text
-//! fs:::write { printf("%s", args[0]); }
-//! fs:::write /args[0] == "/etc/passwd"/ { printf("%d bytes\n", strlen(args[0])); }
-//! fs:::write { @[args[0]] = count(); }
+//! fs:::write { printf("%s", args.path); }
+//! fs:::write /args.path == "/etc/passwd"/ { printf("%d bytes\n", args.path.len); }
+//! fs:::write { @[args.path] = count(); }
 //! ```
 //!
 //! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself, as a key or in `trace`, a
@@ -41,7 +46,8 @@
 //!
 //! ## On FreeBSD and illumos
 //!
-//! A `&str` has no NUL at its end, and their D follows its address, of which it has to be told where the text ends:
+//! The library that `cargo sdt dlib` makes of a module declares `fs__write__path` for such text. Without it, a program has to tell
+//! D where the text ends, because a `&str` has no NUL at its end:
 //!
 //! ```text
 //! fs:::write { printf("%s", substr(stringof((char *)arg0), 0, arg1)); }

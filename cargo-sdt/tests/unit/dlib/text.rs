@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use dtrace_abi::Platform;
 use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::EveryProbe;
+use dtrace_compiler::{Compiler, Source};
 
 use crate::dlib::{DlibError, of_all, read, render};
 use crate::platform::Os;
@@ -129,7 +133,7 @@ fn a_library_reads_as_c() {
     );
     assert_eq!(
         text,
-        "/*\n * The structs and enums that probes of x.ko carry, as they are there.\n \
+        "/*\n * The structs, enums and arguments of the probes of x.ko.\n \
          * Made by cargo sdt dlib; not to be edited.\n */\n\
          #pragma D depends_on provider disk\n\
          #pragma D depends_on provider net\n\
@@ -372,4 +376,100 @@ fn unions_have_their_members_in_one_place() {
         Err(DeclaredError::Overlap("union u".into()).into())
     );
     assert!(parse("union\tstruct u\t8\t4\n").is_err());
+}
+
+const NAMED: &str = "provider\tnet\nstruct\tstruct packet\t4\t4\nfield\tlen\t0\t4\t0 0 0\tuint32_t\n\
+     enum\tenum side\nconstant\tSIDE_IN\t3\n\
+     probe\tnet\tpacket-sent\n\
+     argument\tpath\t2\tchar *\tsize_t\n\
+     argument\tpacket\t1\tstruct packet *\t\n\
+     argument\ttries\t2\tint\t_Bool\n\
+     argument\tside\t1\tenum side\t\n\
+     argument\tforeign\t1\tstruct mbuf *\t\n\
+     argument\tother\t1\tmbuf_t *\t\n\
+     argument\tnumber\t1\tpid_t\t\n\
+     argument\tbeyond\t2\tuint32_t *\tsize_t\n\
+     probe\tnet\twide\n\
+     argument\tkey\t2\tuint64_t\tint64_t\n\
+     argument\tall\t2\tuint32_t *\tsize_t\n\
+     argument\tall__len\t1\tint\t\n\
+     argument\t\t1\tint\t\n\
+     argument\tlast\t1\tuint8_t\t\n\
+     probe\tdisk\tuntyped\nargument\tblock\t1\n";
+
+#[test]
+fn arguments_get_inlines() {
+    let inlines = |os| -> Vec<String> {
+        let text = render(&parse(NAMED).unwrap(), "x.ko", os).unwrap();
+        let wanted = |line: &&str| line.starts_with("inline") || line.starts_with("/* ");
+        text.lines().filter(wanted).map(str::to_owned).collect()
+    };
+    let all = inlines(Os::FreeBsd);
+    assert_eq!(
+        all,
+        [
+            "inline string net__packet_sent__path = memstr((void *)arg0, '?', (arg1 < 4095 ? arg1 : 4095) + 1);",
+            "inline unsigned long net__packet_sent__path__len = (unsigned long)arg1;",
+            "inline struct packet *net__packet_sent__packet = (struct packet *)arg2;",
+            "inline int net__packet_sent__tries = (int)arg3;",
+            "inline uint8_t net__packet_sent__tries__is_some = (uint8_t)arg4;",
+            "inline enum side net__packet_sent__side = (enum side)arg5;",
+            "inline struct mbuf *net__packet_sent__foreign = (struct mbuf *)arg6;",
+            "inline void *net__packet_sent__other = (void *)arg7;",
+            "inline uint64_t net__packet_sent__number = (uint64_t)arg8;",
+            "inline uint64_t net__wide__key__low = (uint64_t)arg0;",
+            "inline int64_t net__wide__key__high = (int64_t)arg1;",
+            "inline uint32_t *net__wide__all = (uint32_t *)arg2;",
+            "/* all of net:::wide has no name here: another argument would have the same, net__wide__all__len */",
+            "/* all__len of net:::wide has no name here: another argument would have the same, net__wide__all__len */",
+            "inline uint8_t net__wide__last = (uint8_t)arg6;",
+        ]
+    );
+    let text = "inline string net__packet_sent__path = substr(stringof((char *)arg0), 0, arg1);";
+    assert_eq!(inlines(Os::Illumos)[0], text);
+}
+
+/// D accepts the library, and programs can use each name.
+#[test]
+fn inlines_are_d() {
+    for os in [Os::FreeBsd, Os::Illumos] {
+        let library = render(&parse(NAMED).unwrap(), "x.ko", os).unwrap();
+        let library = library.replace("#pragma D depends_on provider net\n", "");
+        let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+        compiler.library("x.d", library.as_bytes(), &EveryProbe).unwrap();
+        for value in [
+            "net__packet_sent__path",
+            "strlen(net__packet_sent__path) + net__packet_sent__path__len",
+            "net__packet_sent__packet->len",
+            "net__packet_sent__tries__is_some ? net__packet_sent__tries : 0",
+            "net__packet_sent__side == SIDE_IN",
+            "(uintptr_t)net__packet_sent__foreign + (uintptr_t)net__packet_sent__other",
+            "net__packet_sent__number",
+            "net__wide__key__low ^ net__wide__key__high",
+            "net__wide__all[1]",
+            "net__wide__last",
+        ] {
+            let program = format!("net:::packet-sent {{ trace({value}); }}");
+            let compiled = compiler.compile(Source::line(program.as_bytes()), &EveryProbe);
+            assert!(compiled.is_ok(), "{program}: {compiled:?}");
+        }
+    }
+}
+
+#[test]
+fn names_of_probes_that_are_declared_differently_are_dropped() {
+    let twice = "probe\tp\tn\nargument\ta\t1\nprobe\tp\tn\nargument\ta\t1\n";
+    assert_eq!(parse(twice).unwrap().probes.len(), 1);
+    let other = "probe\tp\tn\nargument\ta\t1\nprobe\tp\tn\nargument\tb\t1\n";
+    assert_eq!(parse(other).unwrap().probes, []);
+    for bad in [
+        "argument\ta\t1\n",
+        "probe\tp\tn\nargument\ta b\t1\n",
+        "probe\tp\tn\nargument\ta\t3\n",
+        "probe\tp\tn\nargument\ta\t2\tint\n",
+        "probe\tp\tn\nargument\ta\t1\tint;\n",
+        "probe\tp;\tn\n",
+    ] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
 }
