@@ -22,8 +22,8 @@ pub enum WriteError {
     TooLarge,
     /// The program has more sections than a kernel takes: up to five for each expression.
     #[error(
-        "the program compiles to {0} sections, and a kernel takes {DOF_SECTIONS}: split it into several programs, each with its \
-         own -n or -s"
+        "the program compiles to {0} sections, and a kernel accepts at most {DOF_SECTIONS}: split \
+         it into several programs, each with its own -n or -s"
     )]
     TooManySections(usize),
 }

@@ -105,7 +105,7 @@ impl Gen<'_, '_> {
                 self.member_info(target, base, name)?
             }
             _ => {
-                let message = "internal error -- a bit-field is no member";
+                let message = "internal error -- a bit-field is not a member of a struct or union";
                 return self.session.error_at(target.place, ErrTag::Unknown, message);
             }
         };

@@ -130,7 +130,7 @@ impl Gen<'_, '_> {
                 Ok(())
             }
             None => {
-                let message = format!("{}( ) is not there on this platform", subr.name());
+                let message = format!("{}( ) is not available on this platform", subr.name());
                 self.session.error_at(node.place, ErrTag::FuncUndef, message)
             }
         }
@@ -152,7 +152,10 @@ impl Gen<'_, '_> {
         }
         let inline = self.session.ident(id).inline.clone().unwrap_or_default();
         let Some(root) = inline.root else {
-            let message = format!("{} has no value here", self.session.ident(id).name);
+            let message = format!(
+                "inline parameter {} has no value outside of its inline",
+                self.session.ident(id).name
+            );
             return self.session.error_at(node.place, ErrTag::Unknown, message);
         };
         let params = inline.params.iter().zip(args);

@@ -164,7 +164,7 @@ impl Gen<'_, '_> {
     /// Generates a node. Returns the register with its value, or its address if it is by reference.
     fn node(&mut self, node: &Node) -> Result<Register> {
         if self.depth >= DEPTH || self.lines.len() >= CODE {
-            let message = "inlines make the expression too large";
+            let message = "the expression is too large after its inlines are expanded";
             return self.session.error_at(node.place, ErrTag::Unknown, message);
         }
         self.depth += 1;

@@ -87,7 +87,7 @@ pub(super) fn compile(
         }
         TracingFunction::Return => {
             let message =
-                "return( ) is not there: what a probe is in goes on as it would without it";
+                "return( ) is not supported: probes cannot change the return value of a function";
             return session.error_at(node.place, ErrTag::FuncUndef, message);
         }
         TracingFunction::Tracemem => tracemem(session, args, actions)?,

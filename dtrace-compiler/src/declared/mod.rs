@@ -26,7 +26,8 @@ pub(crate) use define::define;
 pub enum DeclaredError {
     /// A line is not as `sdt-core` writes it.
     #[error(
-        "line {number} of what it declares is {line:?}, which this version does not understand"
+        "line {number} of its declarations, {line:?}, has an unknown form: build it with the \
+         sdt-core of this release"
     )]
     Line {
         /// Its number, from 1.
@@ -36,20 +37,26 @@ pub enum DeclaredError {
     },
     /// Two structs or enums have one name.
     #[error(
-        "two different structs or enums are called {0}: give one another `#[c_name = \"...\"]`"
+        "two different structs or enums have the C name {0}: rename one with `#[c_name = \"...\"]`"
     )]
     Clash(String),
     /// Two constants have one name.
-    #[error("two constants are called {0}: give one another `#[c_name = \"...\"]`")]
+    #[error("two constants have the C name {0}: rename one with `#[c_name = \"...\"]`")]
     Constant(String),
     /// A struct has a field outside of it, or two at one place.
-    #[error("the fields of {0} overlap or reach beyond it")]
+    #[error(
+        "the fields of {0} overlap, or end beyond its size: correct its implementation of \
+             `CType`"
+    )]
     Overlap(String),
     /// Structs, pointers or arrays within each other have more than 256 levels.
-    #[error("{0} has more than 256 levels of structs, arrays or pointers")]
+    #[error(
+        "{0} has more than 256 levels of structs, arrays or pointers: make an inner type \
+             opaque with `#[c_type(opaque)]`"
+    )]
     Deep(String),
     /// Structs contain each other.
-    #[error("{0} contains itself")]
+    #[error("{0} contains itself by value: correct its implementation of `CType`")]
     Endless(String),
 }
 

@@ -12,7 +12,8 @@ impl Parser<'_> {
     /// here: lines and files that `#line` names, and two options.
     pub(super) fn control(&mut self, line: &[u8], start: usize) -> Result<()> {
         if self.context.only_declares() {
-            let message = "what a module declares may not contain control lines, such as #pragma";
+            let message = "the declarations of a module may not contain control lines, such as \
+                           #pragma";
             return self.error(ErrTag::PragctlInval, message);
         }
         let hash = line.iter().position(|&byte| byte == b'#').unwrap_or(0);

@@ -31,7 +31,7 @@ impl Parser<'_> {
     fn clause(&mut self) -> Result<()> {
         let start = self.start()?;
         if self.context.only_declares() {
-            let message = "what a module declares may not contain clauses";
+            let message = "the declarations of a module may not contain clauses";
             return self.error(ErrTag::Syntax, message);
         }
         let first = self.place_from(start);

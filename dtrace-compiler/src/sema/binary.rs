@@ -233,7 +233,7 @@ impl Session<'_> {
     ) -> Result<Node> {
         let count = keys.len();
         let Some(index) = keys.into_iter().next() else {
-            return self.error(ErrTag::ArrBadref, "an array has no element without an index");
+            return self.error(ErrTag::ArrBadref, "an array element requires an index");
         };
         let name = self.node_name(&array);
         let sum = Node::new(place, Kind::Binary(BinaryOp::Add, Box::new(array), Box::new(index)));

@@ -78,8 +78,7 @@ impl Session<'_> {
         self.scopes.pop();
         self.check_inline(name, &node, &root)?;
         if self.is_long_chain(&root) {
-            let message =
-                format!("inline {name} stands for more than {CHAIN} inlines behind one another");
+            let message = format!("inline {name} expands to a chain of more than {CHAIN} inlines");
             return self.error(ErrTag::Syntax, message);
         }
 

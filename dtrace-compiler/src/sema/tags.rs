@@ -64,7 +64,7 @@ impl Session<'_> {
                 }
                 self.state.types.add_member(id, member.map(String::from), ty);
                 if self.types().is_too_large(id) {
-                    return self.error(ErrTag::DeclArrbig, format!("{name} is too big"));
+                    return self.error(ErrTag::DeclArrbig, format!("{name} is too large"));
                 }
                 self.check_depth(id)?;
             }

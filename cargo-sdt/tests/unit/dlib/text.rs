@@ -296,7 +296,7 @@ fn what_cannot_be_is_refused() {
     };
     assert_eq!(
         refused("provider\ta\nstruct\tstruct s\tmany\t1\n"),
-        "line 2 of what it declares is \"struct\\tstruct s\\tmany\\t1\", which this version does not understand"
+        "line 2 of its declarations, \"struct\\tstruct s\\tmany\\t1\", has an unknown form: build it with the sdt-core of this release"
     );
     for text in [
         "provider\tx y; BEGIN\n",
@@ -308,7 +308,7 @@ fn what_cannot_be_is_refused() {
         "struct\tstruct  a\t8\t8\n",
         "struct\ta*\t8\t8\n",
     ] {
-        assert!(refused(text).starts_with("line 1 of what it declares is "), "{text}");
+        assert!(refused(text).starts_with("line 1 of its declarations, "), "{text}");
     }
     for (name, c_type) in [
         ("f; int g", "int"),
@@ -321,7 +321,7 @@ fn what_cannot_be_is_refused() {
         ("f", "int\u{b}"),
     ] {
         let text = format!("struct\tstruct s\t8\t8\nfield\t{name}\t0\t8\t0 0 0\t{c_type}\n");
-        assert!(refused(&text).starts_with("line 2 of what it declares is "), "{text}");
+        assert!(refused(&text).starts_with("line 2 of its declarations, "), "{text}");
     }
     assert!(refused("field\ta\t0\t1\t0 0 0\tint\n").starts_with("line 1"));
     // `struct s` and a typedef of the same struct.
@@ -333,13 +333,13 @@ fn what_cannot_be_is_refused() {
         refused(&format!("struct\tstruct s\t8\t8\n{}", field(0, 8, "int"))),
         "struct s.f0 has 8 bytes, but its type is int, which has not: mend its `CType`"
     );
-    let overlap = "the fields of struct s overlap or reach beyond it";
+    let overlap = "the fields of struct s overlap, or end beyond its size: correct its implementation of `CType`";
     let twice = field(0, 4, "int") + &field(2, 4, "int");
     assert_eq!(refused(&format!("struct\tstruct s\t8\t8\n{twice}")), overlap);
     assert_eq!(refused(&format!("struct\tstruct s\t8\t8\n{}", field(6, 4, "int"))), overlap);
     assert_eq!(
         refused(&format!("struct\tstruct s\t8\t8\n{}", field(0, 8, "struct s"))),
-        "struct s contains itself"
+        "struct s contains itself by value: correct its implementation of `CType`"
     );
 }
 
