@@ -101,6 +101,7 @@ pub mod program;
 pub mod surroundings;
 pub mod types;
 
+mod arguments;
 mod codegen;
 mod compile;
 mod compiler;
@@ -115,6 +116,7 @@ mod syntax;
 mod text;
 mod version;
 
+pub use arguments::name_of;
 pub use compile::Specifies;
 pub use compiler::{Aggregation, Compiler, Source};
 pub use error::Error;

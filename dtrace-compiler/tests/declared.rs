@@ -27,6 +27,7 @@ impl Surroundings for Shops {
             module => module.to_owned(),
         };
         let argument = |native: &str, translated: &str, mapping| Argument {
+            name: String::new(),
             native: native.into(),
             translated: translated.into(),
             mapping,

@@ -24,6 +24,7 @@ struct Kernel;
 impl Surroundings for Kernel {
     fn probes(&self, description: &Description) -> Matches {
         let argument = |native: &str, translated: &str, mapping| Argument {
+            name: String::new(),
             native: native.into(),
             translated: translated.into(),
             mapping,

@@ -53,7 +53,7 @@ fn line(entry: &Entry) -> Option<String> {
     let keys: Vec<String> = entry
         .keys()
         .enumerate()
-        .map(|(index, key)| format!("key{index}={:?}", text(&key)))
+        .map(|(index, key)| format!("{}={:?}", label(index, &key), text(&key)))
         .collect();
     let name = match entry.description.name.as_str() {
         // The one without a name.
@@ -61,6 +61,11 @@ fn line(entry: &Entry) -> Option<String> {
         name => name,
     };
     Some(format!("{name}{{{}}} {}\n", keys.join(","), entry.number()?))
+}
+
+/// The name of a key's label: that of the probe's argument, if the key is one.
+fn label(index: usize, key: &Argument<'_>) -> String {
+    key.name.map_or_else(|| format!("key{index}"), |name| name.replace('.', "_"))
 }
 
 /// A key as a label: a number, or a string.

@@ -29,9 +29,10 @@ pub(crate) fn detail(detail: &Detail) -> String {
         attributes_of(detail.probe),
         attributes_of(detail.args)
     );
-    for (index, ArgType { native, translated }) in detail.types.iter().enumerate() {
+    for (index, ArgType { native, translated, name }) in detail.types.iter().enumerate() {
         let shown = translated.as_ref().unwrap_or(native);
-        text.push_str(&format!("\t\targs[{index}]: {shown}\n"));
+        let name = name.as_ref().map_or(String::new(), |name| format!(" (args.{name})"));
+        text.push_str(&format!("\t\targs[{index}]: {shown}{name}\n"));
     }
     if detail.types.is_empty() {
         text.push_str("\t\tNone\n");
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn details_read_as_dtraces() {
-        let native = ArgType { native: "char *".into(), translated: None };
+        let native = ArgType { native: "char *".into(), translated: None, name: None };
         let some = described([1, 1, 0], [1, 1, 4], vec![native]);
         assert_eq!(detail(&some), GOLDEN_DETAIL);
         let none = detail(&Detail { types: Vec::new(), ..some });
@@ -157,10 +158,24 @@ mod tests {
     #[test]
     fn translated_types_are_shown() {
         let translated = Some("psinfo_t *".into());
-        let types = vec![ArgType { native: "struct proc *".into(), translated }];
+        let types = vec![ArgType { native: "struct proc *".into(), translated, name: None }];
         let text = detail(&described([5, 5, 5], [7, 0, 1], types));
         assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
         assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
+    }
+
+    #[test]
+    fn names_are_shown() {
+        let of = |native: &str, name: &str| ArgType {
+            native: native.into(),
+            translated: None,
+            name: Some(name.into()),
+        };
+        let types = vec![of("int", "tries"), of("_Bool", "tries.is_some")];
+        let text = detail(&described([5, 5, 5], [7, 0, 1], types));
+        assert!(
+            text.contains("args[0]: int (args.tries)\n\t\targs[1]: _Bool (args.tries.is_some)\n")
+        );
     }
 
     #[test]

@@ -215,8 +215,7 @@ fn rounds(shown: &str) -> BTreeMap<u64, Vec<u64>> {
     all
 }
 
-const TEXT: &str =
-    "itself:::round { printf(\"round %d %d\\n\", arg0, arg1); @[arg0] = max(arg1); }";
+const TEXT: &str = "itself:::round { printf(\"round %d %d\\n\", args.thread, args.times); @[args.thread] = max(args.times); }";
 
 /// Asserts that the output contains the last rounds of each thread, each once and in order, up to the round that was
 /// aggregated last. The round in progress may be missing, and other threads may have overwritten the last records of a

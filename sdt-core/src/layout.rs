@@ -9,6 +9,8 @@
 //!
 //! ```text
 //! provider  NAME
+//! probe     PROVIDER    NAME
+//! argument  NAME        WORDS   TYPE       TYPE
 //! struct    C_NAME      SIZE    ALIGNMENT
 //! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
@@ -19,7 +21,9 @@
 //!
 //! A struct without fields is opaque: D knows only its size. A constant belongs to the enum above it. A field belongs
 //! to the struct or union above it. Its dimensions are three numbers with blanks between them, the outermost first,
-//! with 0 for missing ones. Lines of D are the text of [`sdt_translator!`](crate::sdt_translator).
+//! with 0 for missing ones. Lines of D are the text of [`sdt_translator!`](crate::sdt_translator). An argument belongs to the
+//! probe above it, and occupies one or two of D's arguments (words). Only in modules of FreeBSD and illumos, its C types follow;
+//! a framework in the image reads them from the probe's record.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -200,6 +204,7 @@ macro_rules! __sdt_types_section {
 /// |---|---|
 /// | `@text` | lines of D, as the assembler's directives |
 /// | `@provider` | a provider's name |
+/// | `@probe` | the names of a probe's arguments; `$types` is the constant with their types |
 /// | `@enum` | the names of an enum's constants |
 /// | `@struct` | a `"struct"` or `"union"`; `$fields` is an array of its fields' [`FieldType`]s |
 #[cfg(not(sdt_off))]
@@ -220,6 +225,9 @@ macro_rules! __sdt_types {
             ::core::concat!(".ascii \"provider\\t", $name, "\\n\""),
             ".popsection",
         );
+    };
+    (@probe $provider:literal, $name:literal, $types:ident, [$($argument:tt)*]) => {
+        $crate::__sdt_probe_names!($provider, $name, $types, [$($argument)*]);
     };
     (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
         $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
@@ -271,6 +279,85 @@ macro_rules! __sdt_types {
     };
 }
 
+/// The names of a probe's arguments, where the records have their types.
+#[cfg(all(
+    not(sdt_off),
+    sdt_route = "provider",
+    not(any(target_os = "freebsd", target_os = "illumos"))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_probe_names {
+    ($provider:literal, $name:literal, $types:ident, [$($index:literal $argument:literal),*]) => {
+        ::core::arch::global_asm!(
+            $crate::__sdt_types_section!(),
+            ::core::concat!(".ascii \"probe\\t", $provider, "\\t", $name, "\\n\""),
+            $(::core::concat!(".ascii \"argument\\t", $argument, "\\t{}\\n\""),)*
+            ".popsection",
+            $(const $types[$index].len(),)*
+        );
+    };
+}
+
+/// The names and types of a probe's arguments.
+#[cfg(all(
+    not(sdt_off),
+    not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos"))))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_probe_names {
+    ($provider:literal, $name:literal, $types:ident, [$($index:literal $argument:literal),*]) => {
+        ::core::arch::global_asm!(
+            $crate::__sdt_types_section!(),
+            ::core::concat!(".ascii \"probe\\t", $provider, "\\t", $name, "\\n\""),
+            $(
+                ::core::concat!(".ascii \"argument\\t", $argument, "\\t{}\\t\""),
+                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+                ".ascii \"\\t\"",
+                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+                ".ascii \"\\n\"",
+            )*
+            ".popsection",
+            $(
+                const $types[$index].len(),
+                const $crate::layout::type_letters($types[$index], 0, 0),
+                const $crate::layout::type_letters($types[$index], 0, 1),
+                const $crate::layout::type_letters($types[$index], 0, 2),
+                const $crate::layout::type_letters($types[$index], 0, 3),
+                const $crate::layout::type_letters($types[$index], 0, 4),
+                const $crate::layout::type_letters($types[$index], 0, 5),
+                const $crate::layout::type_letters($types[$index], 0, 6),
+                const $crate::layout::type_letters($types[$index], 0, 7),
+                const $crate::layout::type_letters($types[$index], 0, 8),
+                const $crate::layout::type_letters($types[$index], 0, 9),
+                const $crate::layout::type_letters($types[$index], 0, 10),
+                const $crate::layout::type_letters($types[$index], 0, 11),
+                const $crate::layout::type_letters($types[$index], 0, 12),
+                const $crate::layout::type_letters($types[$index], 0, 13),
+                const $crate::layout::type_letters($types[$index], 0, 14),
+                const $crate::layout::type_letters($types[$index], 0, 15),
+                const $crate::layout::type_letters($types[$index], 1, 0),
+                const $crate::layout::type_letters($types[$index], 1, 1),
+                const $crate::layout::type_letters($types[$index], 1, 2),
+                const $crate::layout::type_letters($types[$index], 1, 3),
+                const $crate::layout::type_letters($types[$index], 1, 4),
+                const $crate::layout::type_letters($types[$index], 1, 5),
+                const $crate::layout::type_letters($types[$index], 1, 6),
+                const $crate::layout::type_letters($types[$index], 1, 7),
+                const $crate::layout::type_letters($types[$index], 1, 8),
+                const $crate::layout::type_letters($types[$index], 1, 9),
+                const $crate::layout::type_letters($types[$index], 1, 10),
+                const $crate::layout::type_letters($types[$index], 1, 11),
+                const $crate::layout::type_letters($types[$index], 1, 12),
+                const $crate::layout::type_letters($types[$index], 1, 13),
+                const $crate::layout::type_letters($types[$index], 1, 14),
+                const $crate::layout::type_letters($types[$index], 1, 15),
+            )*
+        );
+    };
+}
+
 /// With feature `off` there is no description, but constants and fields are checked.
 #[cfg(sdt_off)]
 #[doc(hidden)]
@@ -278,12 +365,20 @@ macro_rules! __sdt_types {
 macro_rules! __sdt_types {
     (@text $($line:literal),*) => {};
     (@provider $name:literal) => {};
+    (@probe $provider:literal, $name:literal, $types:ident, [$($argument:tt)*]) => {};
     (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
         $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
     };
     (@struct $kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
         const _: &[$crate::layout::FieldType] = &$fields;
     };
+}
+
+/// Returns eight letters of the name of an argument's first or second native type, as they lie in memory; 0 if it has one type.
+#[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
+#[doc(hidden)]
+pub const fn type_letters(types: &[crate::arg::ArgType], word: usize, index: usize) -> u64 {
+    if word < types.len() { types[word].native.letters(index) } else { 0 }
 }
 
 /// Ends the compilation if a constant does not fit into an `int`, the type of C's enum constants.

@@ -97,6 +97,13 @@ impl Probe {
             let message = format!("a probe can have at most {} arguments", ARGS);
             return Err(Error::new(extra.name.span(), message));
         }
+        for (index, arg) in args.iter().enumerate() {
+            let of = arg.name.unraw();
+            if args.iter().take(index).any(|other| other.name.unraw() == of) {
+                let message = format!("another argument is named `{of}` already");
+                return Err(Error::new(arg.name.span(), message));
+            }
+        }
         Ok(Self { attrs, lints, ident, name, args: args.into_iter().collect() })
     }
 }
@@ -357,6 +364,15 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         let index = Literal::usize_unsuffixed(i);
         arg.carried(&quote!(&arguments.#index))
     });
+    let argument_names = (!args.is_empty()).then(|| {
+        let names = args.iter().enumerate().map(|(i, arg)| {
+            let (index, name) = (Literal::usize_unsuffixed(i), arg.name.unraw().to_string());
+            // D's names are ASCII.
+            let name = if name.is_ascii() { name } else { String::new() };
+            quote!(#index #name)
+        });
+        quote!(__sdt::__sdt_types!(@probe #provider, #name, #list, [#(#names),*]);)
+    });
     let few_enough = quote_spanned! { ident.span() =>
         const _: () = __sdt::__private::hit::check_words(__sdt::arg::count(#list));
     };
@@ -385,6 +401,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         #[allow(non_upper_case_globals)]
         const #list: __sdt::arg::ArgTypes = &[#(#types),*];
         #few_enough
+        #argument_names
 
         #[doc(hidden)]
         #(#lints)*

@@ -180,7 +180,7 @@ impl Sink for Values {
         _: &View<'_>,
     ) -> Result<(), RenderError> {
         if let Datum::Value(value) = datum {
-            self.0.push(value.to_vec());
+            self.0.push(value.data.to_vec());
         }
         Ok(())
     }

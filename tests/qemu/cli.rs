@@ -75,7 +75,7 @@ fn listing_reads_as_dtraces(arch: Arch) {
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
         \t\tDependency Class: Unknown\n\n\tArgument Attributes\n\
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
-        \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char *\n\n";
+        \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char * (args.path)\n\n";
     let output = run(arch, &["-lv", "-P", "proc"]);
     assert_eq!(stdout(&output), format!("{header}{row}{detail}"));
 

@@ -200,7 +200,9 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     assert_eq!(machine.asked(&["load", file]), format!("loaded {EXAMPLE}\n"));
     let listed = machine.dtrace(&["-lv", "-P", "proc"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.contains("none exec-success\n") && listed.contains("args[0]: char *\n"));
+    assert!(
+        listed.contains("none exec-success\n") && listed.contains("args[0]: char * (args.path)\n")
+    );
     let mut third = Tracing::start(&machine);
     machine.asked(&exec);
     third.hits(40);

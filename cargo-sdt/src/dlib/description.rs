@@ -1,8 +1,8 @@
-//! Reads the descriptions of structs and enums in a module's file.
+//! Reads the descriptions of structs, enums and arguments in a module's file.
 
 use std::collections::BTreeSet;
 
-use dtrace_compiler::declared::Declarations;
+use dtrace_compiler::declared::{Declarations, Named};
 use object::{Object as _, ObjectSection as _};
 
 use super::{DlibError, SECTIONS};
@@ -36,7 +36,8 @@ pub fn read(file: &[u8]) -> Result<Declarations, DlibError> {
     }
     let is_empty = description.structs.is_empty()
         && description.enums.is_empty()
-        && description.text.is_empty();
+        && description.text.is_empty()
+        && !description.probes.iter().flat_map(|probe| &probe.arguments).any(Named::is_typed);
     if is_empty { Err(DlibError::Nothing) } else { Ok(description) }
 }
 
@@ -53,6 +54,7 @@ pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
             for module in modules {
                 all.structs.extend(module.structs);
                 all.enums.extend(module.enums);
+                all.probes.extend(module.probes);
                 // Modules may have taken it from a crate that they share.
                 let blocks = blocks(&module.text)
                     .into_iter()

@@ -1,10 +1,11 @@
 //! D libraries: the structs and enums that a module's probes carry, declared in C, so that D programs can look into them
-//! and know their constants.
+//! and know their constants; and inlines that give the arguments their names.
 //!
 //! Modules in Rust have no CTF, from which D knows the types of those in C. What they have is the description that
-//! `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in section `.sdt_types`, as
+//! `sdt_provider!`, `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in section `.sdt_types`, as
 //! [`dtrace_compiler::declared`] reads it.
 
+mod arguments;
 mod description;
 mod library;
 
@@ -26,8 +27,8 @@ pub enum DlibError {
     NotLp64,
     /// The file contains no description.
     #[error(
-        "nothing to declare: no struct derives `CType`, no enum derives `Argument`, and there is \
-         no `sdt_translator!`"
+        "nothing to declare: no probe declares an argument, no struct derives `CType`, no enum derives \
+         `Argument`, and there is no `sdt_translator!`"
     )]
     Nothing,
     /// The description is damaged.

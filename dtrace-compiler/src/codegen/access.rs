@@ -8,6 +8,9 @@ use crate::error::Result;
 use crate::sema::{IdentId, Kind, Node, NodeFlags};
 use crate::types::{MemberInfo, TypeId};
 
+/// The address of elements outside of a slice, in the last page: a host allows no program to read it.
+const OUTSIDE: u64 = 4096u64.wrapping_neg();
+
 impl Gen<'_, '_> {
     pub(super) fn variable(
         &mut self,
@@ -106,6 +109,33 @@ impl Gen<'_, '_> {
             self.narrow(register, size, node.flags.signed)?;
         }
         Ok(register)
+    }
+
+    /// Returns the address of an element of a slice. For an index outside the slice, the address is invalid.
+    pub(super) fn slice_element(
+        &mut self,
+        node: &Node,
+        mapping: u8,
+        index: &Node,
+    ) -> Result<Register> {
+        let index = self.node(index)?;
+        let address = self.word(mapping)?;
+        let length = self.word(mapping + 1)?;
+        let inside = self.label();
+        self.emit(Instr::compare(Opcode::Cmp, index, length));
+        self.registers.free(length);
+        self.emit(Instr::branch(Opcode::Blu, inside));
+        self.set(address, OUTSIDE)?;
+        self.emit(Instr::two(Opcode::Mov, 0, index));
+        self.emit_at(inside, Instr::NOP);
+        let types = self.session.types();
+        let size = types.target(self.session.ty(node)).map_or(1, |element| types.size(element));
+        if size != 1 {
+            self.with_int(Opcode::Mul, index, size)?;
+        }
+        self.emit(Instr::three(Opcode::Add, address, index, address));
+        self.registers.free(index);
+        Ok(address)
     }
 
     /// Sign- or zero-extends the lowest `size` bytes.

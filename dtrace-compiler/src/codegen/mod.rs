@@ -188,6 +188,7 @@ impl Gen<'_, '_> {
             Kind::Var(id, keys) => self.variable(node, *id, keys, flags),
             Kind::Arg { mapping, .. } => self.argument(node, *mapping),
             Kind::Text { mapping, .. } => self.text(node, *mapping),
+            Kind::Element { mapping, index, .. } => self.slice_element(node, *mapping, index),
             Kind::Sym(id) => self.symbol(node, *id, flags),
             Kind::Func(id, args) => self.function(node, *id, args),
             Kind::Unary(op, operand) => self.unary(node, *op, operand, flags),

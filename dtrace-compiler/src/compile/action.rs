@@ -97,7 +97,7 @@ pub(super) fn compile(
 }
 
 fn plain(kind: Action, arg: u64) -> Act {
-    Act { kind, difo: None, keys: 0, arg }
+    Act { kind, difo: None, keys: 0, arg, name: None }
 }
 
 /// Returns a DIFO that returns a constant.
@@ -118,7 +118,13 @@ pub(super) fn nothing() -> Difo {
 }
 
 pub(super) fn with_difo(kind: Action, difo: Difo) -> Act {
-    Act { kind, difo: Some(difo), keys: 0, arg: 0 }
+    Act { kind, difo: Some(difo), keys: 0, arg: 0, name: None }
+}
+
+/// The action that records a value.
+pub(super) fn recorded(session: &mut Session<'_>, value: &Node, kind: Action) -> Result<Act> {
+    let difo = codegen::generate(session, value)?;
+    Ok(Act { name: session.argument_name(value), ..with_difo(kind, difo) })
 }
 
 fn library(difo: Difo, action: LibAction) -> Act {
@@ -261,7 +267,7 @@ fn trace(
         let message = format!("{name}( ) may not be applied to an aggregation{hint}");
         return session.error_at(arg.place, agg, message);
     }
-    value(session, arg, Action::DifExpr, actions)?;
+    actions.push(recorded(session, arg, Action::DifExpr)?);
     // The consumer needs the type, and has the same table of types.
     Ok(print.then(|| session.types().printed(session.ty(arg)).into_bytes()))
 }

@@ -5,7 +5,7 @@ use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Llquantize, Lquantize};
 use dtrace_abi::dif::DifType;
 
-use super::action::{constant, stack, symbol, ustack, with_difo};
+use super::action::{constant, recorded, stack, symbol, ustack, with_difo};
 use crate::codegen;
 use crate::error::Result;
 use crate::program::Act;
@@ -69,7 +69,7 @@ pub(super) fn compile(
         Some(value) => Some(codegen::generate(session, value)?),
         None => None,
     };
-    actions.push(Act { kind, difo, keys, arg });
+    actions.push(Act { kind, difo, keys, arg, name: None });
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn key(session: &mut Session<'_>, key: &Node) -> Result<Act> {
             _ => {}
         }
     }
-    Ok(with_difo(Action::DifExpr, codegen::generate(session, key)?))
+    recorded(session, key, Action::DifExpr)
 }
 
 /// Stores the argument of an aggregation. Returns the previous one, if it was different.

@@ -6,6 +6,7 @@ use dtrace_abi::dif::DifType;
 use dtrace_abi::stability::Attribute;
 
 use super::follow::Follow;
+use super::named::{self, Context};
 use super::{Built, Step, action, aggregate, context};
 use crate::codegen;
 use crate::error::Result;
@@ -24,11 +25,12 @@ pub(super) fn compile(
     program: &mut Program,
 ) -> Result<()> {
     let end = session.place;
-    for (description, place) in &clause.probes {
-        session.place = *place;
-        context::enter(session, description)?;
+    let contexts = named::contexts(session, clause)?;
+    for Context { description, place, named } in contexts {
+        session.place = place;
+        context::enter(session, &description, named)?;
         session.place = end;
-        let ecb = compile_one(session, clause, description)?;
+        let ecb = compile_one(session, clause, &description)?;
         context::leave(session);
         program.ecbs.push(ecb);
     }
@@ -146,7 +148,7 @@ fn statement(
         _ => {
             let mut difo = codegen::generate(session, node)?;
             difo.returns = DifType::VOID;
-            actions.push(Act { kind: Action::DifExpr, difo: Some(difo), keys: 0, arg: 0 });
+            actions.push(action::with_difo(Action::DifExpr, difo));
             Ok(None)
         }
     }

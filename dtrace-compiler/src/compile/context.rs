@@ -11,8 +11,12 @@ use crate::surroundings::{Description, Matches, ProbeInfo, ProviderAttributes};
 /// Names whose attributes are those of the probe's provider.
 const NAMES: [&str; 5] = ["probeprov", "probemod", "probefunc", "probename", "args"];
 
-/// Enters the context of a probe description.
-pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Result<()> {
+/// Enters the context of a probe description. `named` has the arguments that the clause uses by name.
+pub(super) fn enter(
+    session: &mut Session<'_>,
+    description: &Description,
+    named: Option<ProbeInfo>,
+) -> Result<()> {
     let info = match session.surroundings.probes(description) {
         Matches::None if session.state.options.no_probes => None,
         Matches::None => {
@@ -25,7 +29,7 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
         Matches::One(info) => Some(info),
         Matches::Several(info) => Some(info).filter(|info| is_stable(info, description)),
     };
-    if let Some(info) = &info {
+    if let Some(info) = named.as_ref().or(info.as_ref()) {
         look_in(session, &info.module)?;
     }
     let attributes = match &info {
@@ -52,7 +56,7 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
     for (name, attr) in NAMES.into_iter().zip(values) {
         set_attr(session, name, attr);
     }
-    session.probe = Some(Probe { description: description.clone(), info, attr });
+    session.probe = Some(Probe { description: description.clone(), info, named, attr });
     Ok(())
 }
 

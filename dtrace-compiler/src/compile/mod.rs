@@ -6,6 +6,7 @@ mod clause;
 mod context;
 mod follow;
 mod format;
+mod named;
 mod print;
 mod spec;
 mod sugar;

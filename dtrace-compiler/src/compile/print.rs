@@ -3,9 +3,8 @@
 use dtrace_abi::ErrTag;
 use dtrace_abi::action::Action;
 
-use super::action::{check_defined, constant, nothing, with_difo};
+use super::action::{check_defined, constant, nothing, recorded, with_difo};
 use super::format::{self, Takes};
-use crate::codegen;
 use crate::error::Result;
 use crate::program::Act;
 use crate::sema::{Function, IdentId, Kind, Node, Session};
@@ -65,7 +64,7 @@ pub(super) fn printf(
         actions.push(with_difo(kind, nothing()));
     }
     for value in values {
-        actions.push(with_difo(kind, codegen::generate(session, value)?));
+        actions.push(recorded(session, value, kind)?);
     }
     Ok(Some(text))
 }

@@ -79,7 +79,7 @@ fn by_id(session: &Session<'_>, id: u64, specifies: Specifies) -> Result<Descrip
 }
 
 /// Returns the pattern that matches only this name: names of functions in Rust contain brackets and stars.
-fn literally(name: &str) -> String {
+pub(super) fn literally(name: &str) -> String {
     let mut pattern = String::new();
     for character in name.chars() {
         if matches!(character, '*' | '?' | '[' | '\\') {

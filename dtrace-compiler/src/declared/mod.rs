@@ -7,6 +7,8 @@
 //!
 //! ```text
 //! provider  NAME
+//! probe     PROVIDER    NAME
+//! argument  NAME        WORDS   TYPE       TYPE
 //! struct    C_NAME      SIZE    ALIGNMENT
 //! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
@@ -73,12 +75,54 @@ pub fn processes() -> Vec<u8> {
 pub struct Declarations {
     /// The names of the module's providers, without duplicates. Empty for several modules.
     pub providers: Vec<String>,
+    /// Their probes whose arguments have names, each once; none whose declarations differ.
+    pub probes: Vec<Probe>,
     /// Their structs and unions, each once.
     pub structs: Vec<Struct>,
     /// Their enums, each once.
     pub enums: Vec<Enum>,
     /// Text in D: translators, inlines, types.
     pub text: String,
+}
+
+/// A probe whose arguments have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its provider.
+    pub provider: String,
+    /// Its name, as DTrace lists it.
+    pub name: String,
+    /// Its arguments, in order.
+    pub arguments: Vec<Named>,
+}
+
+/// An argument with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name in Rust, without `r#`; empty if it is no name in D.
+    pub name: String,
+    /// The number of D's arguments that it occupies: 1 or 2.
+    pub words: usize,
+    /// The C type of each word as the probe passes it; empty in an image with a framework, whose records have the types.
+    pub types: Vec<String>,
+}
+
+impl Named {
+    /// Whether the types are known.
+    pub const fn is_typed(&self) -> bool {
+        !self.types.is_empty()
+    }
+
+    fn new(name: &str, words: &str, types: &[&str]) -> Option<Self> {
+        let words = words.parse().ok()?;
+        let types: Vec<_> =
+            types.iter().filter(|ty| !ty.is_empty()).map(|&ty| ty.to_owned()).collect();
+        let is_good = (name.is_empty() || is_identifier(name))
+            && (1..=2).contains(&words)
+            && (types.is_empty() || types.len() == words)
+            && types.iter().all(|ty| is_type(ty));
+        is_good.then(|| Self { name: name.to_owned(), words, types })
+    }
 }
 
 /// An enum.
@@ -220,6 +264,16 @@ impl Declarations {
     fn line(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
+            ["probe", provider, name] if is_provider(provider) && is_provider(name) => {
+                self.probes.push(Probe {
+                    provider: provider.to_owned(),
+                    name: name.to_owned(),
+                    arguments: Vec::new(),
+                });
+            }
+            ["argument", name, words, ref types @ ..] => {
+                self.probes.last_mut()?.arguments.push(Named::new(name, words, types)?);
+            }
             ["struct", name, size, align] => {
                 self.structs.push(Struct::new(Kind::Struct, [name, size, align])?);
             }
@@ -267,6 +321,7 @@ impl Declarations {
     pub fn settle(&mut self) -> Result<(), DeclaredError> {
         self.providers.sort();
         self.providers.dedup();
+        self.settle_probes();
         for of in &mut self.structs {
             of.fields.sort_by_key(|field| field.offset);
         }
@@ -289,5 +344,17 @@ impl Declarations {
             Some(two) => Err(DeclaredError::Constant(two[0].clone())),
             None => Ok(()),
         }
+    }
+
+    /// Sorts the probes, and removes duplicates and those whose declarations differ: their names mean different arguments.
+    fn settle_probes(&mut self) {
+        self.probes.sort_by(|a, b| (&a.provider, &a.name).cmp(&(&b.provider, &b.name)));
+        self.probes.dedup();
+        let is_one = |one: &Probe, other: &Probe| {
+            (&one.provider, &one.name) == (&other.provider, &other.name)
+        };
+        let all = std::mem::take(&mut self.probes);
+        let groups = all.chunk_by(is_one).filter(|group| group.len() == 1);
+        self.probes = groups.flatten().cloned().collect();
     }
 }

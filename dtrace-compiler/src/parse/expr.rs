@@ -229,13 +229,17 @@ impl Parser<'_> {
                     }
                     ExprKind::Call(Box::new(left), args)
                 }
-                Punct::Dot => {
+                Punct::Dot | Punct::Arrow => {
                     self.next()?;
-                    ExprKind::Dot(Box::new(left), self.member_name()?)
-                }
-                Punct::Arrow => {
-                    self.next()?;
-                    ExprKind::Arrow(Box::new(left), self.member_name()?)
+                    // An argument in Rust may have any name.
+                    let name = match &left.kind {
+                        ExprKind::Ident(base) if base == "args" => self.argument_name()?,
+                        _ => self.member_name()?,
+                    };
+                    match punct {
+                        Punct::Dot => ExprKind::Dot(Box::new(left), name),
+                        _ => ExprKind::Arrow(Box::new(left), name),
+                    }
                 }
                 Punct::PlusPlus => {
                     self.next()?;
@@ -252,6 +256,14 @@ impl Parser<'_> {
         }
         self.depth = depth;
         Ok(left)
+    }
+
+    fn argument_name(&mut self) -> Result<String> {
+        if let Lexeme::Keyword(keyword) = *self.peek()? {
+            self.next()?;
+            return Ok(keyword.text().into());
+        }
+        self.member_name()
     }
 
     fn member_name(&mut self) -> Result<String> {

@@ -136,6 +136,9 @@ impl Session<'_> {
     }
 
     pub fn cook_index(&mut self, mut node: Node, how: Use) -> Result<Node> {
+        if let Some(element) = self.cook_slice(&node)? {
+            return Ok(element);
+        }
         let Kind::Index(array, keys) = node.kind else { return Ok(node) };
         let array = self.find_array(*array)?;
         let plain = match &array.kind {

@@ -12,6 +12,9 @@ use crate::types::{Type, TypeId};
 impl Session<'_> {
     /// `self->x` and `this->x` are variables; anything else is a member.
     pub fn cook_arrow(&mut self, node: Node, how: Use) -> Result<Node> {
+        if let Some(argument) = self.cook_named(&node)? {
+            return Ok(argument);
+        }
         let scope = match &node.kind {
             Kind::Arrow(base, _) => match &base.kind {
                 Kind::Ident(name) if name == "self" => Some(Scope::Thread),
@@ -35,7 +38,15 @@ impl Session<'_> {
         if how == Use::NONE { Ok(variable) } else { self.cook(variable, how) }
     }
 
-    pub fn cook_member(&mut self, mut node: Node) -> Result<Node> {
+    /// `args.x` is an argument of the probe; anything else is a member.
+    pub fn cook_dot(&mut self, node: Node) -> Result<Node> {
+        match self.cook_named(&node)? {
+            Some(argument) => Ok(argument),
+            None => self.cook_member(node),
+        }
+    }
+
+    fn cook_member(&mut self, mut node: Node) -> Result<Node> {
         let kind = std::mem::replace(&mut node.kind, Kind::Int(0));
         let (base, name, arrow) = match kind {
             Kind::Dot(base, name) => (base, name, false),

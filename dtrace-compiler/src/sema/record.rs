@@ -82,7 +82,10 @@ impl Session<'_> {
                 Some(symbol) => format!("symbol {}`{}", symbol.module, symbol.name),
                 None => format!("symbol {}", self.ident(*id).name),
             },
-            Kind::Var(id, _) | Kind::Arg { ident: id, .. } | Kind::Text { ident: id, .. } => {
+            Kind::Var(id, _)
+            | Kind::Arg { ident: id, .. }
+            | Kind::Text { ident: id, .. }
+            | Kind::Element { ident: id, .. } => {
                 let ident = self.ident(*id);
                 format!("{} {}", ident.kind.name(), ident.name)
             }

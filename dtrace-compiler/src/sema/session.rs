@@ -40,6 +40,8 @@ pub(crate) struct Probe {
     pub description: Description,
     /// The probe's properties, if the description matches one probe, or several with the same arguments.
     pub info: Option<ProbeInfo>,
+    /// The properties of the probes whose arguments the clause uses by name.
+    pub named: Option<ProbeInfo>,
     pub attr: Attribute,
 }
 

@@ -58,6 +58,7 @@ impl Client {
                 Some(argument.map(|of| ArgType {
                     native: name(of.native),
                     translated: (!of.translated.is_empty()).then(|| name(of.translated)),
+                    name: None,
                 }))
             });
             match there(argument)? {

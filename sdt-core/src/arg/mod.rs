@@ -18,18 +18,23 @@
     doc = "| [`Json`] | one, as `Shown` | a value as JSON, serialised if the probe is enabled |"
 )]
 //!
+//! An argument of a declared provider has its name in D, too: `args.count` for `count: u32`, `args.tries.is_some` for an `Option`,
+//! `args.id.low` and `args.id.high` for a `u128`, `args.sizes[i]` and `args.sizes.len` for a slice. Reading an element outside a
+//! slice is a fault.
+//!
 //! A type with two arguments in D counts as two. A probe has at most ten with `sdt-framework`, on the provider route,
 //! and with illumos's own sdt, six with FreeBSD's own sdt, and five with that of FreeBSD before 15.
 //!
 //! # Text
 //!
-//! In D on `sdt-framework`, text and bytes are one value, a `string`, and the next argument is its length: with `fn
-//! write(path: &str, data: &[u8])`, `args[0]` and `args[2]` are strings, and `args[1]` and `args[3]` their lengths.
+//! In D on `sdt-framework`, text and bytes are one value, a `string`, followed by its length. For
+//! `fn write(path: &str, data: &[u8])`, `args.path` and `args.data` are strings, and `args.path.len` and `args.data.len` are their
+//! lengths. By position, these are `args[0]`, `args[2]`, `args[1]` and `args[3]`.
 //!
 //! ```text
-//! fs:::write { printf("%s", args[0]); }
-//! fs:::write /args[0] == "/etc/passwd"/ { printf("%d bytes\n", strlen(args[0])); }
-//! fs:::write { @[args[0]] = count(); }
+//! fs:::write { printf("%s", args.path); }
+//! fs:::write /args.path == "/etc/passwd"/ { printf("%d bytes\n", args.path.len); }
+//! fs:::write { @[args.path] = count(); }
 //! ```
 //!
 //! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text. `args[0]` alone, as a key or in `trace`, is
@@ -41,7 +46,8 @@
 //!
 //! ## On FreeBSD and illumos
 //!
-//! A `&str` does not end with a NUL, and there D gets its address, so the program must pass the length:
+//! The library that `cargo sdt dlib` makes of a module declares `fs__write__path` for such text. Without the library, a program
+//! must pass the length, because a `&str` does not end with a NUL:
 //!
 //! ```text
 //! fs:::write { printf("%s", substr(stringof((char *)arg0), 0, arg1)); }

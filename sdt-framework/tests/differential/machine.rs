@@ -197,6 +197,7 @@ impl Surroundings for Probes {
             _ => return Matches::None,
         };
         let argument = |mapping: u8| Argument {
+            name: String::new(),
             native: if mapping.is_multiple_of(2) { "int64_t" } else { "uint64_t" }.into(),
             translated: String::new(),
             mapping,

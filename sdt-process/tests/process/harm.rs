@@ -86,8 +86,6 @@ fn an_unknown_filter_ends_nothing() {
         ["membarrier", "process_vm_readv", "sigaltstack", "rt_sigaction", "openat", "pwrite64"]
     {
         let mut subject = Subject::new("jump");
-        // Once it has answered, the worker thread has begun, which takes calls of the standard library.
-        drop(Consumer::of(subject.id()));
         assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
         let mut consumer = Consumer::of(subject.id());
         consumer.0.open().unwrap();
@@ -98,6 +96,39 @@ fn an_unknown_filter_ends_nothing() {
             continue;
         }
         assert_eq!(subject.ask("fire 2 100"), "200", "{call}");
+    }
+}
+
+/// When `start` returns, the worker thread has made the calls that threads begin with.
+#[test]
+fn a_filter_can_be_installed_right_after_the_start() {
+    for _ in 0..10 {
+        let mut subject = Subject::new("jump-denied");
+        let mut consumer = Consumer::of(subject.id());
+        consumer.0.open().unwrap();
+        assert!(refused(&mut consumer).contains("a seccomp filter has been installed"));
+        assert_eq!(subject.ask("errno"), "true");
+    }
+}
+
+/// The end of tracing makes no system call that an unknown filter may forbid.
+#[test]
+fn a_process_in_an_unknown_sandbox_ends_as_without_tracing() {
+    for call in ["clock_nanosleep", "close", "futex", "madvise", "munmap", "sigaltstack", "unlink"]
+    {
+        let mut subject = Subject::new("jump");
+        assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
+        subject.say("exit");
+        subject.end();
+    }
+    // A filter that the program has declared does not prevent the end.
+    for (role, call, stays) in [("jump", "unlink", true), ("jump-allowed", "pwrite64", false)] {
+        let mut subject = Subject::new(role);
+        let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
+        assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
+        assert_eq!(subject.ask("stop"), "stopped");
+        assert_eq!(socket.exists(), stays, "{role}");
+        subject.end();
     }
 }
 

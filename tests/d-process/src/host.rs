@@ -1,6 +1,7 @@
 //! The host: one CPU, which the threads of the process share by a lock.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,8 @@ pub struct Process {
     boot: Instant,
     /// Held in probe context: its holder occupies the CPU.
     cpu: Mutex<()>,
+    /// Number of threads that wait for the CPU in order to continue outside probe context.
+    waiting: AtomicUsize,
     timer: Timer,
 }
 
@@ -69,7 +72,8 @@ thread_local! {
 impl Process {
     pub(crate) fn new(machine: Machine) -> Self {
         let timer = Timer::default();
-        Self { machine, boot: Instant::now(), cpu: Mutex::new(()), timer }
+        let (boot, waiting) = (Instant::now(), AtomicUsize::new(0));
+        Self { machine, boot, cpu: Mutex::new(()), waiting, timer }
     }
 
     /// The clock of the one CPU: calls `tick` whenever it is due, until [`end`](Self::end).
@@ -109,7 +113,9 @@ unsafe impl Host for Process {
     /// Waits while another thread occupies the CPU, as it would on a machine with one CPU.
     fn cpu(&self) -> usize {
         if !OFF.get() {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
             drop(self.cpu.lock().unwrap_or_else(PoisonError::into_inner));
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         0
     }
@@ -125,6 +131,11 @@ unsafe impl Host for Process {
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
         if OFF.replace(true) {
             return f();
+        }
+        // A mutex is not fair: releasing it wakes a thread that waits here, and the thread that has just asked for its CPU would
+        // find this one in probe context, again and again. Then the framework would refuse it.
+        while self.waiting.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
         }
         let cpu = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         let result = f();
@@ -207,6 +218,32 @@ impl Kernel for Process {
             Text::Execname => Some(self.machine.execname.as_bytes()),
             Text::Execargs => Some(self.machine.execargs.as_bytes()),
             Text::Zonename | Text::Jailname => Some(self.machine.zonename.as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn threads_that_ask_for_the_cpu_get_it_before_probe_context() {
+        let process = Process::new(Machine::default());
+        let asked = || process.waiting.load(Ordering::SeqCst);
+        for _ in 0..100 {
+            thread::scope(|scope| {
+                let held = process.cpu.lock().unwrap();
+                scope.spawn(|| process.cpu());
+                while asked() == 0 {
+                    thread::yield_now();
+                }
+                let in_probe = scope.spawn(|| process.without_interrupts(asked));
+                // Long enough for that thread to wait for the lock, if it did.
+                thread::sleep(Duration::from_millis(1));
+                drop(held);
+                assert_eq!(in_probe.join().unwrap(), 0);
+            });
         }
     }
 }

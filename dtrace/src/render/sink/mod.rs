@@ -44,7 +44,7 @@ pub struct Firing<'a> {
 #[derive(Clone, Debug)]
 pub enum Datum<'a> {
     /// `trace`
-    Value(&'a [u8]),
+    Value(Argument<'a>),
     /// `print`: data of a type.
     Typed(TypeId, &'a [u8]),
     /// `tracemem` or `printm`, which of them and the bytes.

@@ -11,10 +11,8 @@ use crate::control::query::{AggregationDesc, Status, Which};
 use crate::control::tracer::Tracer;
 use crate::run::consumer::ConsumerId;
 
-/// Bytes of an answer besides those of a buffer or a format that it carries.
+/// The largest size in bytes of the other fields of an answer with a part of a buffer or a format.
 const OVERHEAD: usize = 64;
-/// Most bytes that are carried at a time.
-const PART: usize = 1024;
 /// The number of descriptions that are read at a time.
 const BATCH: usize = 8;
 
@@ -25,9 +23,6 @@ pub(super) fn answer(
     request: Request<'_>,
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
-    let mut part = [0; PART];
-    let room = answer.draft.len().saturating_sub(OVERHEAD).min(PART);
-    let part = part.get_mut(..room).unwrap_or_default();
     match request {
         Request::Eprobe { epid } => {
             let ask = |skip, into: &mut [RecordDesc]| tracer.eprobe(open, epid, skip, into);
@@ -61,23 +56,25 @@ pub(super) fn answer(
                 .map(|(length, _)| length)
         }
         Request::Format { number, at } => {
-            let read = tracer.format(open, number, at as usize, part)?;
+            let mut part = answer.part(OVERHEAD);
+            let read = tracer.format(open, number, at as usize, part.room())?;
             let read = read.ok_or_else(|| no_such("format", number.into()))?;
-            answer.plain(&Reply::Bytes { bytes: part.get(..read).unwrap_or_default() })
+            part.send(read, |bytes| Reply::Bytes { bytes })
         }
         Request::Snapshot { cpu, buffer, at } => {
             let which = match buffer {
                 SnapshotOf::Records => Which::Records,
                 SnapshotOf::Aggregations => Which::Aggregations,
             };
-            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part)?;
-            answer.plain(&Reply::Snapshot {
+            let mut part = answer.part(OVERHEAD);
+            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part.room())?;
+            part.send(found.read, |bytes| Reply::Snapshot {
                 size: found.size as u32,
                 oldest: found.oldest as u32,
                 drops: found.drops,
                 errors: found.errors,
                 timestamp: found.timestamp,
-                bytes: part.get(..found.read).unwrap_or_default(),
+                bytes,
             })
         }
         Request::Options { from } => answer.with_items(&Reply::Options, |writer| {
