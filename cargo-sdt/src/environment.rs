@@ -72,7 +72,7 @@ impl Environment {
     /// Returns the route of the probes.
     ///
     /// # Errors
-    /// If there is no such route.
+    /// The route does not exist.
     pub fn route(&self) -> Result<Option<Route>, BadVariable> {
         self.get(ROUTE, named)
     }
@@ -80,7 +80,7 @@ impl Environment {
     /// Returns the patch mode.
     ///
     /// # Errors
-    /// If there is no such mode.
+    /// The mode does not exist.
     pub fn patch(&self) -> Result<Option<Patch>, BadVariable> {
         self.get(PATCH, named)
     }

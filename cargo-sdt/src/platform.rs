@@ -11,7 +11,7 @@ pub use dtrace_abi::freebsd::Generation;
 
 use crate::arch::Arch;
 
-/// The sets of which every module of FreeBSD has at least one (`sys/sys/module.h`, `sys/sys/kernel.h`).
+/// Every module of FreeBSD has at least one of these sets (`sys/sys/module.h`, `sys/sys/kernel.h`).
 const FREEBSD_SETS: [&str; 2] = ["set_modmetadata_set", "set_sysinit_set"];
 /// The functions that every module of illumos defines (`usr/src/uts/common/sys/modctl.h`).
 const ILLUMOS_FUNCTIONS: [&str; 2] = ["_init", "_info"];

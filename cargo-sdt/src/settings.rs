@@ -43,7 +43,7 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// Reads the settings from a package's metadata, of which they are a part.
+    /// Reads the settings from a package's metadata.
     ///
     /// # Errors
     /// A setting is unknown, or has a wrong value.

@@ -40,10 +40,10 @@ pub enum SetupError {
     NoToolchain { tried: String },
 }
 
-/// Returns the toolchain for modules and kernels. Installs one if there is none.
+/// Returns the toolchain for modules and kernels. Installs one if none is found.
 ///
 /// # Errors
-/// If there is none, and none could be installed.
+/// None is found, and none could be installed.
 pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError> {
     let mut tried = Vec::new();
     let host = toolchain::host_sysroot().ok().map(|sysroot| sysroot.join("bin"));
@@ -101,10 +101,10 @@ pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
     Err(SetupError::StillMissing { packages: packages.join(" "), what })
 }
 
-/// Returns the linker. Installs one if there is none.
+/// Returns the linker. Installs one if none is found.
 ///
 /// # Errors
-/// If there is none, and none could be installed.
+/// None is found, and none could be installed.
 pub fn lld() -> Result<Lld, SetupError> {
     if let Some(lld) = toolchain::find_lld() {
         return Ok(lld);

@@ -296,7 +296,7 @@ impl SdtCore {
         Self::in_folder(&package.parent()?.join("sdt-core")).ok()
     }
 
-    /// Returns the sdt-core in a folder, or in the workspace of which the folder is the root.
+    /// Returns the sdt-core in a folder, or in the workspace with this root folder.
     fn in_folder(folder: &Path) -> Result<Self, NoSdtCore> {
         let none = |reason: String| NoSdtCore { place: folder.display().to_string(), reason };
         let manifest = folder.join("Cargo.toml");

@@ -176,7 +176,7 @@ fn what_is_wrong_names_the_kernel() {
         "dtrace: a: invalid probe specifier nosuch:::probe: probe description nosuch:::probe does not match any probes\n"
     );
     let output = run(&["-a"]);
-    assert!(text(&output).1.contains("are for one kernel"), "{output:?}");
+    assert!(text(&output).1.contains("support one kernel at a time"), "{output:?}");
     let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);
     assert!(text(&output).1.contains("two kernels have the name a"), "{output:?}");
 }

@@ -104,7 +104,7 @@ fn a_site_outside_of_the_text_is_refused() {
 fn a_site_without_a_cold_block_is_refused() {
     let image = Image::new();
     let patchpoint = image.address(0);
-    // Nowhere, behind the text, and in the site: what goes on there never leaves it.
+    // Targets at address 0, after the text, and in the site itself, where execution would loop for ever.
     for target in [0, image.address(image.text.len()), patchpoint, patchpoint + 1] {
         let error = image.link(&[[image.probe(0), patchpoint, target]]).unwrap_err();
         assert_eq!(error, AttachError::SiteTarget { patchpoint });

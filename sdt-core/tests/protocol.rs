@@ -44,7 +44,7 @@ unsafe impl Patcher for Account {
 fn fetched(encoding: &Encoding, before: &[u8], steps: &[Step]) -> BTreeSet<Vec<u8>> {
     let head = encoding.breakpoint.as_bytes().len();
     let mut all = BTreeSet::from([before.to_vec()]);
-    // What CPUs may see now; and what they see once synchronised.
+    // The code that CPUs may see now, and the code that they see after synchronisation.
     let (mut views, mut memory) = (all.clone(), before.to_vec());
     for step in steps {
         match step {

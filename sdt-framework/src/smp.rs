@@ -231,7 +231,7 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     }
 
     /// # Safety
-    /// As [`Patcher::store`].
+    /// The contract is that of [`Patcher::store`].
     unsafe fn write(address: usize, bytes: &[u8]) {
         M::without_interrupts(|| {
             // SAFETY: the caller guarantees that the bytes are text of a site, as `Patcher::store` requires, and

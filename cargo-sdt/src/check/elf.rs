@@ -142,7 +142,7 @@ impl Section<'_> {
         self.flags.contains(elf::SHF_EXECINSTR)
     }
 
-    /// Returns the offsets of elements of a size, of which there are bytes in the file.
+    /// Returns the offsets of the elements of this size whose bytes are in the file.
     pub(super) fn elements(&self, each: usize) -> impl Iterator<Item = u64> + use<> {
         (0..self.data.len() as u64).step_by(each)
     }

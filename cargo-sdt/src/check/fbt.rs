@@ -73,7 +73,8 @@ fn aarch64(code: &[u8]) -> Option<u64> {
     Some(4 * (first + entry) as u64)
 }
 
-/// `sd ra, n(sp)`; `c.sdsp ra, n(sp)`. In steps of four bytes, whatever instructions are there; short ones in both halves.
+/// `sd ra, n(sp)`; `c.sdsp ra, n(sp)`. fbt searches in steps of four bytes, without decoding instructions; it compares
+/// short instructions with both halves.
 fn riscv64(code: &[u8]) -> Option<u64> {
     let half = |at: usize| Some(u16::from_le_bytes(*code.get(at..)?.first_chunk()?));
     let word = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?));

@@ -63,7 +63,7 @@ struct Place<'a, 'data> {
 }
 
 impl Place<'_, '_> {
-    /// Returns whether it is sound; reports a breach.
+    /// Returns whether the relocation follows the rules; reports each violation.
     fn is_sound(&self) -> bool {
         let (elf, section) = (self.elf, self.section);
         let Relocation { offset, kind, symbol: number, addend } = *self.relocation;
@@ -267,7 +267,7 @@ pub(super) fn calls(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocatio
 }
 
 /// Returns the bytes that a relocation changes; `None` for types that the loader does not take. RISC-V's knows some of
-/// instructions as well, none of which it does right (`sys/riscv/riscv/elf_machdep.c`).
+/// instructions as well, but applies none of them correctly (`sys/riscv/riscv/elf_machdep.c`).
 pub(super) fn width(elf: &Elf<'_>, kind: elf::RelocationType) -> Option<u64> {
     Some(match (elf.arch, kind) {
         (Arch::X86_64, elf::R_X86_64_NONE) if elf.os == Os::FreeBsd => 0,

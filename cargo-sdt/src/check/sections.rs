@@ -146,7 +146,7 @@ fn names(elf: &Elf<'_>, section: &Section<'_>) {
     elf.findings.section(name, Rule::RelocationsOf, &[&of, &found]);
 }
 
-/// The bounds of sets that are defined in the file are those of the sets, or 0 if there is no such set.
+/// Checks that bounds of sets that are defined in the file match the sets, or are 0 if the set does not exist.
 fn bounds(elf: &Elf<'_>) {
     for symbol in elf.all_symbols() {
         let name = &*symbol.name;

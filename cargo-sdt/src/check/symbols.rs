@@ -79,7 +79,7 @@ fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) 
     }
 }
 
-/// Returns the set of which a symbol is a bound.
+/// Returns the set for a symbol that is the bound of a set.
 pub(super) fn bound(symbol: &str) -> Option<&str> {
     symbol.strip_prefix("__start_").or_else(|| symbol.strip_prefix("__stop_"))
 }

@@ -26,7 +26,7 @@ pub struct Args {
     /// Route of the probes to the kernel's DTrace.
     #[arg(long, value_enum, default_value_t)]
     route: Route,
-    /// Folder to write it to, which is not there yet [default: the name, in this folder].
+    /// Folder to create [default: the name, in this folder].
     #[arg(long, value_name = "FOLDER")]
     path: Option<PathBuf>,
     /// The module's name: of the package, the file, and the provider of its probe.

@@ -45,7 +45,7 @@ pub(super) const KNOWN: [(&str, u64, &str); 20] = [
     ("ssize_t", 8, "long"),
 ];
 
-/// The library for modules called `modules` on `os`. D loads it while all of the described providers are there.
+/// Returns the library for modules called `modules` on `os`. D loads it while all of the described providers exist.
 ///
 /// # Errors
 /// A described struct cannot exist.

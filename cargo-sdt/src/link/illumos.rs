@@ -135,8 +135,8 @@ fn contents<'s>(section: &'s Section<'_>) -> &'s [u8] {
     }
 }
 
-/// Gives `__start_SET` and `__stop_SET` their places. If there is no such set, weak ones become 0, as everywhere; others stay
-/// undefined.
+/// Gives `__start_SET` and `__stop_SET` their places. If the set does not exist, weak symbols become 0, as in every
+/// linker; others stay undefined.
 fn define_bounds(builder: &mut Builder<'_>) {
     let sets: BTreeMap<String, (SectionId, u64)> = builder
         .sections

@@ -75,8 +75,8 @@ impl Marked {
         }
         let frame = Frame(frame.expose_provenance());
         let [mark, words, count] = SLOTS;
-        // SAFETY: a thunk reserves these three words of its frame for the mark, and they are writable as long as it has not
-        // returned. The mark is stored last, because it vouches for the others.
+        // SAFETY: a thunk reserves these three words of its frame for the mark, and they are writable as long as it has
+        // not returned. The mark is stored last, because its presence means that the other words are valid.
         unsafe {
             frame.write(words, hit.words.expose_provenance());
             frame.write(count, hit.count);

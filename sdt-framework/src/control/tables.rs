@@ -33,7 +33,7 @@ pub(crate) struct Tables {
     pub(super) share: usize,
     /// The consumer for which something was enabled before it came.
     pub(super) anonymous: Option<ConsumerId>,
-    /// The number that was last given to a predicate.
+    /// The last number that was assigned to a predicate.
     pub(super) last_predicate: u32,
     /// The state that each open consumer has sent.
     pub(super) sessions: &'static mut [Option<Owned<Session>>],

@@ -105,7 +105,7 @@ impl Program<'_> {
         }
     }
 
-    /// The program as a guard, if it is one.
+    /// Returns the program as a guard, if it has the form of one.
     pub(crate) fn guard(&self) -> Option<Guard> {
         let [Slot(first), Slot(second), ..] = self.ops else { return None };
         let (what, from) = match *first {

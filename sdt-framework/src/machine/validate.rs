@@ -22,12 +22,12 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Checks a DIFO, and decodes it into `room`, which takes one slot for each instruction. Its variables
-    /// and strings are declared.
+    /// Checks a DIFO, decodes it into `room`, which needs one slot for each instruction, and declares its variables and
+    /// strings.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong; then nothing is declared.
+    /// Returns the first error found. In this case nothing is declared.
     pub fn new(
         source: &impl Source,
         declarations: &mut Declarations<'_>,

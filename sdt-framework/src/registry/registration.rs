@@ -25,7 +25,7 @@ pub enum RegistrationError {
     LongName,
     /// Both the `provide` and the `provide_module` op are missing.
     NoProvide,
-    /// An op that must be there is missing.
+    /// A required op is missing.
     MissingOp(&'static str),
     /// Only one of the ops `suspend` and `resume` is given.
     SuspendWithoutResume,

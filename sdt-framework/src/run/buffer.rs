@@ -35,7 +35,7 @@ pub(crate) struct RecordBuffer {
     kept: usize,
 }
 
-/// There is no record there.
+/// The position of a missing record.
 const NONE: usize = usize::MAX;
 
 const _: () = {

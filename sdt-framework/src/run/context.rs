@@ -128,7 +128,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         charge: impl FnOnce(u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
-        // SAFETY: this CPU's, whose reader only changes it when the speculation is over.
+        // SAFETY: the buffer belongs to this CPU, and the reader changes it only after the speculation has ended.
         charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         if speculation.commit(|| part.is_there()) {
             // SAFETY: the speculation was active, and `begin_cleaning` waits for this CPU to leave probe context.

@@ -236,7 +236,7 @@ fn a_process_without_descriptors_is_left_alone() {
     // Enabled probes are still recorded.
     assert_eq!(subject.ask("spans 10"), "done");
     assert_eq!(traced.until(20).records.len(), 20);
-    // It cannot be disabled either, and its hits are unclaimed.
+    // The probe cannot be disabled either, and its hits are unclaimed.
     assert!(matches!(traced.0.close(), Err(ClientError::Gone(_))));
     assert_eq!(subject.ask("spans 10"), "done");
     assert_no_page_is_writable_and_executable(&subject);

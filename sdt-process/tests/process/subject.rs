@@ -32,7 +32,7 @@ use signals::{SIGNALLED, TRAPPED};
 pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
 
 sdt_provider! {
-    /// What the subject does.
+    /// The work of the traced process.
     pub subject {
         /// A thread has done some work: the number of the thread, and the number of times.
         fn work(thread: u64, times: u64);

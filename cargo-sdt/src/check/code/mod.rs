@@ -42,7 +42,7 @@ pub(super) fn check(elf: &Elf<'_>) {
     functions(elf);
 }
 
-/// Checks the functions of which fbt makes probes; of several names for one, each. illumos's leaves out weak ones.
+/// Checks the functions for which fbt makes probes, under each of their names. illumos's fbt ignores weak names.
 fn functions(elf: &Elf<'_>) {
     let mut seen = BTreeSet::new();
     for symbol in elf.all_symbols().filter(|symbol| symbol.kind == elf::STT_FUNC) {

@@ -30,7 +30,7 @@ mod provider {
     pub(super) const SIZE: u64 = 40;
 }
 
-/// `struct sdt_probe`, up to the lists, of which the generations have different ones.
+/// `struct sdt_probe` up to the lists, which differ between the generations.
 mod probe {
     pub(super) const VERSION: u64 = 0;
     pub(super) const PROVIDER: u64 = 8;

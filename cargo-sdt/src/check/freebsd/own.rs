@@ -90,7 +90,8 @@ fn check_one(record: Record<'_, '_>, kind: &Kind) {
     }
 }
 
-/// Reports providers of which no site fires a probe. Sites that are not patched have no records, and tell of none.
+/// Reports providers without a site that fires one of their probes. Sites that are not patched have no records, so they
+/// do not count.
 fn without_sites(elf: &Elf<'_>) {
     let records = |set, each| {
         elf.named(set).flat_map(move |section| {

@@ -13,7 +13,7 @@ use crate::link::is_set;
 const DECLARATIONS: &str = "linkm2_";
 /// FreeBSD's sets of pointers (`sys/sys/linker_set.h`).
 const POINTERS: &str = "set_";
-/// Sets that hold no pointers: sites, and variables of each CPU and of each network stack, of which the kernel makes copies
+/// Sets that contain no pointers: sites, and the variables per CPU and per network stack, which the kernel copies
 /// (`sys/sys/pcpu.h`, `sys/net/vnet.h`).
 const NO_POINTERS: [&str; 3] = [TRACEPOINTS, "set_pcpu", "set_vnet"];
 /// Sets whose records the loader reads from this module itself.

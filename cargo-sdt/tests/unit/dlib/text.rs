@@ -17,7 +17,7 @@ use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Compiles a library as C, with what has to hold of it.
+/// Compiles a library as C, together with assertions about it.
 fn compile(library: &str, holds: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("library.c");
@@ -81,7 +81,7 @@ fn describe(index: usize, before: &[Struct], seeds: &[(u8, u8, Vec<u8>)], tail: 
         fields.push(Field { name, offset, size, dimensions, c_type });
         end = offset + size;
     }
-    // As large as its alignment in C makes it, at least.
+    // The size is at least a multiple of its alignment in C.
     let size = (end + u64::from(tail % 12)).next_multiple_of(8);
     Struct { kind: Kind::Struct, name: format!("struct s{index}"), size, align: 8, fields }
 }
@@ -187,7 +187,7 @@ fn translators_are_behind_what_they_translate() {
     );
 }
 
-/// Its size is all that is known of it.
+/// Only its size is known.
 #[test]
 fn what_is_opaque_is_bytes() {
     let text = library(

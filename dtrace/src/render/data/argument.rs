@@ -2,16 +2,17 @@
 
 use dtrace_abi::action::Action;
 
-/// A datum that a format is given: a value of `printf`, a key of an aggregation.
+/// An argument of a format: a value of `printf` or a key of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument<'a> {
-    /// The action that left it.
+    /// The action that recorded the value.
     pub action: Action,
     /// The action's argument.
     pub argument: u64,
-    /// The name of the probe's argument that it is, as a program writes it behind `args.`, if the compiler tells.
+    /// If the value is an argument of the probe and the compiler knows its name: the name that programs write after
+    /// `args.`.
     pub name: Option<&'a str>,
-    /// Its bytes.
+    /// The bytes of the value.
     pub data: &'a [u8],
 }
 

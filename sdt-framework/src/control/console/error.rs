@@ -11,7 +11,7 @@ use crate::control::error::ConsumerError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsoleError {
-    /// The line is none that it knows.
+    /// The line is not a known command.
     Usage,
     /// A probe description is malformed.
     Spec(SpecError),

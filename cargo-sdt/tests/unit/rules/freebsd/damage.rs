@@ -1,4 +1,4 @@
-//! What only damage does to a relocatable file, or a link step that is none: every rule, broken once.
+//! Defects that only damage or a wrong link step can cause in a relocatable file: breaks each rule once.
 
 use object::build::elf::SymbolId;
 use object::elf;
@@ -235,7 +235,7 @@ fn sysinits_and_handlers_that_are_no_functions() {
     module(&with_handler(112 + 8, 0)).expect("a handler");
     let expected =
         ".rodata+0x78: the event handler of a moduledata_t is not the address of a function";
-    // In the middle of a function; and an address of which the kernel reads a part.
+    // An address in the middle of a function, and an address of which the kernel reads only a part.
     for (at, addend) in [(112 + 8, 3), (112 + 10, 0), (112 + 1, 0)] {
         let lines = said(&with_handler(at, addend));
         assert!(lines.iter().any(|line| line == expected), "{at} {addend}: {lines:#?}");

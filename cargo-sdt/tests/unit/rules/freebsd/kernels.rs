@@ -52,7 +52,7 @@ fn what_the_kernel_has_is_fine_and_what_it_has_not_is_an_error() {
     assert_eq!(said(&calling("taskqueue_create", None), &known), [""; 0]);
     let expected = "symbol taskqueue_craete: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("taskqueue_craete", None), &known), [expected]);
-    // What the list of the check has, and this kernel has not.
+    // Symbols in the list of the check that this kernel does not export.
     let expected = "symbol malloc: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("malloc", None), &known), [expected]);
 }
@@ -92,7 +92,7 @@ fn a_variable_of_the_kernel_is_not_called() {
         assert_eq!(said(&calling("sync_range", None), &list(kind)), [expected], "{kind}");
     }
     assert_eq!(said(&calling("sync_range", None), &list("T")), [""; 0]);
-    // Of the list of releases.
+    // Symbols in the list of releases.
     let expected = calls_variable("sdt_probe_func", "FreeBSD 15");
     assert_eq!(said(&calling("sdt_probe_func", None), &Kernel::unknown()), [expected]);
 }
@@ -138,7 +138,7 @@ fn a_stub_of_a_shared_object_calls() {
 #[test]
 fn symbols_of_modules_are_looked_for_in_their_files() {
     let mut known = kernel(&["printf"]);
-    // Of `netmap`, as the name of the module it depends on, there is no file yet.
+    // No file was given for `netmap`, the module that it depends on.
     let file = calling("netmap_attach", Some(b"netmap\0"));
     let expected = "warning: symbol netmap_attach: undefined, and not in kernel.list; netmap may \
         define it: name the file of that module with --kernel, too";

@@ -44,7 +44,7 @@ fn null(f: &mut Fixture, member: u64) {
     f.relocations(RELOCATIONS).retain(|of| of.r_offset != member);
 }
 
-/// Where the probe's name is on 15; its function and module are before.
+/// The offset of the probe's name on FreeBSD 15; its function and module are before it.
 const NAME: u64 = PROBE + 80;
 const FUNCTION: u64 = NAME - 8;
 const MODULE: u64 = NAME - 16;
@@ -378,7 +378,7 @@ fn sites_that_the_kernel_cannot_patch() {
     });
     let expected = "the site points into .data.sdt, which is not executable";
     assert_eq!(line, format!("set_sdt_tracepoint_set+0x8: {expected}"));
-    // As C's macro has it, without alignment.
+    // As in C's macro, without alignment.
     for nops in [[0x90; 5], [0x66, 0x0f, 0x1f, 0x04, 0x00]] {
         let mut fixture = Fixture::native(release("15"));
         fixture.data(".text")[..5].copy_from_slice(&nops);

@@ -350,7 +350,7 @@ fn relocations_of_code_and_functions() {
     assert!(line.contains(" changes code; build with relocation-model=pic"), "{line}");
     let function =
         |name, value| Symbol { name, bind: elf::STB_LOCAL, section: Some(".text"), value };
-    // In front of its section.
+    // Before the start of its section.
     let line = only(|f| f.more_symbols.push(function("early", TEXT - 8)));
     assert!(line.starts_with("symbol early: -0x8 is outside of its section, .text, "), "{line}");
 }
@@ -379,7 +379,7 @@ fn undefined_symbols() {
     };
     let line = only(undefined("puts", elf::STB_GLOBAL));
     assert!(line.ends_with(" to check it: puts"), "{line}");
-    // Of one architecture only.
+    // On one architecture only.
     let line = only_on(Arch::Riscv64, undefined("arm64_get_writable_addr", elf::STB_GLOBAL));
     assert!(line.ends_with(" to check it: arm64_get_writable_addr"), "{line}");
     // This loader does not make these up.
@@ -455,7 +455,7 @@ proptest! {
         let _ = module(&super::damaged(Fixture::good(arch).file(), changes, cut));
     }
 
-    /// What the loader reads first is where most damage matters.
+    /// Most damage concerns the parts that the loader reads first.
     #[test]
     fn no_damage_of_headers_makes_it_panic(
         arch in prop::sample::select(&ARCHES),

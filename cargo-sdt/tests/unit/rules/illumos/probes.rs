@@ -91,7 +91,7 @@ fn names_of_probes() {
         let line = only(|f| f.symbol_named(PROBE).name = name.into());
         assert!(line.contains(reason), "{line}");
     }
-    // What counts is the converted name.
+    // The converted name counts.
     let mut fixture = Fixture::good();
     let name = format!("__dtrace_probe_{}", "n__".repeat(31)).leak();
     fixture.symbol_named(PROBE).name = (&*name).into();
@@ -129,7 +129,7 @@ fn probes_that_would_be_one() {
              each provider is separate"
         )
     );
-    // Whose symbol the module does not fire.
+    // The module does not fire the probe of this symbol.
     described(&[&exec, "probe 2 __dtrace_probe_x sdt x", "count 2 0", "count 2 3"]).unwrap();
 }
 

@@ -72,7 +72,7 @@ fn undefined_symbols() {
     module(&dtrace.file()).expect("drv/dtrace has it");
 }
 
-/// What OPTE uses of the kernel.
+/// The kernel's symbols that OPTE uses.
 fn opte() -> Vec<&'static str> {
     include_str!("opte.txt").lines().filter(|line| !line.starts_with('#')).collect()
 }
@@ -108,7 +108,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
     let line = summary.warnings[0].to_string();
     assert!(line.contains("qprocson") || line.contains("mac_register"), "{line}");
     assert!(!line.contains("kmem_alloc"), "{line}");
-    // With the kernel's symbols, all are known.
+    // With the kernel's symbols, the check knows all of them.
     let all: Vec<_> = opte.iter().copied().chain(["mod_install"]).collect();
     let whole = kernel(&[("unix", &all)]);
     assert_eq!(
