@@ -181,9 +181,8 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Takes out of the command's environment what an outer cargo, rustup or clippy put there, so that
-/// an inner cargo of another toolchain starts as from a shell. Settings of the network and of
-/// registries stay.
+/// Removes the variables of an outer cargo, rustup or clippy from the command's environment, so that an inner cargo of
+/// another toolchain starts as from a shell. Keeps the settings of the network and of registries.
 pub fn clean_cargo_env(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if leaks(&name) {

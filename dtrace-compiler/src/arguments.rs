@@ -1,6 +1,7 @@
 //! Arguments by name: `args.path`.
 //!
-//! An argument in Rust occupies one or two of D's arguments. Its types tell what the two are together (`sdt_core::arg`).
+//! An argument in Rust occupies one or two of D's arguments. The types of the two identify their common meaning
+//! (`sdt_core::arg`).
 
 use crate::surroundings::Argument;
 
@@ -73,7 +74,7 @@ pub(crate) fn names(arguments: &[Argument]) -> Vec<&str> {
     names
 }
 
-/// Returns the name of a position in `args[]` as a program writes it behind `args.`: `path` or `path.len`.
+/// Returns the name of a position in `args[]` as a program writes it after `args.`: `path` or `path.len`.
 pub fn name_of(arguments: &[Argument], index: usize) -> Option<String> {
     let name = &*arguments.get(index)?.name;
     let found = find(arguments, name).filter(|_| !name.is_empty())?;
@@ -94,8 +95,9 @@ fn words(arguments: &[Argument], index: usize) -> &[Argument] {
 
 /// Whether an argument is the address of text, whose length is the next one.
 ///
-/// Probes in Rust tell this by the types that D is to see (`sdt_core::arg`): a `string` for the address, and behind it a `size_t`
-/// that is given as one, too. A declaration that only turns a `char *` into a string says nothing about the next argument.
+/// Probes in Rust express this by translated types (`sdt_core::arg`): the address is translated to `string`, and the
+/// next argument from `size_t` to `size_t`. A declaration that only translates a `char *` to a string does not
+/// translate the next argument.
 pub(crate) fn is_text(arguments: &[Argument], argument: &Argument) -> bool {
     let behind =
         arguments.iter().find(|other| argument.mapping.checked_add(1) == Some(other.mapping));

@@ -53,7 +53,7 @@ pub struct Act {
     pub keys: u32,
     /// Its argument.
     pub arg: u64,
-    /// The name of the probe's argument that it records, as a program writes it behind `args.`, if it records one.
+    /// The name of the probe's argument that it records, as a program writes it after `args.`, if it records one.
     pub name: Option<String>,
 }
 

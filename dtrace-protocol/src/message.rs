@@ -9,7 +9,7 @@ pub const VERSION: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Request<'a> {
-    /// Greets the channel; the first request. Closes everything that an earlier consumer had open on it. Answer:
+    /// The first request on a channel. Closes everything that an earlier consumer had open on it. Answer:
     /// [`Reply::Hello`], with the framework's version; the channel is greeted if the versions are equal.
     Hello {
         /// [`VERSION`] of the consumer.

@@ -89,7 +89,7 @@ fn number(words: &[&str]) -> Option<(String, &'static str)> {
     Some((c, rust))
 }
 
-/// The type that is written as these words, without `const` and `volatile`, and so many stars.
+/// Returns the type for these words, without `const` and `volatile`, and this number of stars.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -83,7 +83,7 @@ where
 #[derive(Debug)]
 pub struct Arguments<const COUNT: usize>;
 
-/// Numbers of arguments, more than five, that a probe can have here.
+/// The numbers of arguments above five that a probe can have here.
 #[cfg_attr(
     sdt_args = "5",
     diagnostic::on_unimplemented(
@@ -123,7 +123,7 @@ carried! { 6 }
 #[cfg(sdt_args = "10")]
 carried! { 7 8 9 10 }
 
-/// Compiles if a probe can have that many arguments.
+/// Compiles only if a probe can have this number of arguments.
 pub const fn check_carried<const COUNT: usize>()
 where
     Arguments<COUNT>: Carried,

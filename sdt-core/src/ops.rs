@@ -57,7 +57,7 @@ pub enum FrameworkError {
     NotReady,
     /// EDEADLK: the caller runs in probe context, where this function would wait for itself; nothing was changed.
     ProbeContext,
-    /// Another error number of the kernel's.
+    /// Another error number of the kernel.
     Other(i32),
 }
 

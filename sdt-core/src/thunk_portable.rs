@@ -9,7 +9,7 @@ use crate::record::Probe;
 /// Fires a probe with words in reverse order.
 ///
 /// # Safety
-/// As [`fire`], with that many words.
+/// Like [`fire`], with this number of words.
 #[inline(never)]
 pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
     words.reverse();

@@ -407,7 +407,7 @@ fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> Token
     }
 }
 
-/// Returns the greatest number of words of that many arguments.
+/// Returns the greatest number of words of this number of arguments.
 fn most_words(args: usize) -> usize {
     (2 * args).min(ARGS)
 }

@@ -101,7 +101,7 @@ pub enum SettableBy {
 /// How [`Options::set`] stores an option.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setter {
-    /// As the number of the kernel's option.
+    /// Stored under the number of the kernel's option.
     Number(OptionId),
     /// As a flag.
     Flag(fn(&mut Options) -> &mut bool),

@@ -171,7 +171,7 @@ impl Image {
         Some(())
     }
 
-    /// Takes so many bytes, once more; `None` if that is more than there can be.
+    /// Subtracts `bytes` from the remaining ones; `None` if fewer remain.
     pub(super) fn spend(&self, bytes: u64) -> Option<()> {
         let left = self.left.get().checked_sub(bytes);
         self.is_spent.set(self.is_spent.get() || left.is_none());
@@ -179,7 +179,7 @@ impl Image {
         Some(())
     }
 
-    /// Whether more was to be taken than there can be.
+    /// Returns whether a call of `spend` has failed.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent.get()
     }

@@ -1,4 +1,4 @@
-//! A stream of the system's: one or two file descriptors.
+//! A stream of the operating system: one or two file descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

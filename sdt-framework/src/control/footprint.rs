@@ -18,7 +18,7 @@ use crate::run::state::{Cpu, RunState};
 use crate::run::step::Step;
 
 impl Config {
-    /// Bytes that the tables take, on a machine with so many CPUs.
+    /// Returns the size of the tables in bytes on a machine with this number of CPUs.
     pub const fn tables<H: Host>(&self, cpus: usize) -> usize {
         let consumers = self.consumers;
         let probe_context = [

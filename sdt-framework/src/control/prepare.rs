@@ -16,7 +16,7 @@ const STRINGS: usize = 32;
 const SCRATCH: usize = 8 * 1024;
 const FEW: usize = 4;
 
-/// Dynamic variables that there is room for however little is asked for (`dynvarsize`); in DTrace it is one.
+/// The least number of dynamic variables that fit, for any `dynvarsize`; in DTrace it is one.
 const VARIABLES: usize = 3;
 
 /// The state of a run, and its description for dumps.

@@ -194,7 +194,7 @@ impl<H: Host> Control<H> {
         Ok(Profile { provider, timers, deadlines, cpus })
     }
 
-    /// Memory for so many, and for when each fires next on each CPU.
+    /// Memory for this number of timers, and for the next time of each on each CPU.
     fn timers(&self, timers: usize, cpus: usize) -> Option<(&'static [Timer], &'static [Word])> {
         let mut tables = self.tables.lock();
         let arena = &mut tables.arena;

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub oldest: usize,
     /// The number of drops since the last read.
     pub drops: u64,
-    /// Programs that were given up on this CPU since then.
+    /// Executions that were aborted on this CPU since then.
     pub errors: u64,
     /// When it was switched, in nanoseconds since boot.
     pub timestamp: u64,
@@ -70,11 +70,11 @@ pub struct Status {
     pub speculations_busy: u64,
     /// Speculations that were not given as programs had them all.
     pub speculations_unavailable: u64,
-    /// Programs that were given up.
+    /// Executions that were aborted.
     pub errors: u64,
     /// Buffers that are full, under the policy `fill`.
     pub filled: u64,
-    /// Programs of `dtrace:::ERROR` that were given up.
+    /// Executions of `dtrace:::ERROR` clauses that were aborted.
     pub double_errors: u64,
     /// The consumer has timed out: nothing is recorded for it any more.
     pub killed: bool,

@@ -53,7 +53,8 @@ pub(crate) struct Taken {
     number: u32,
 }
 
-// SAFETY: it points at what never changes; who looks there keeps to its contract, in whatever thread.
+// SAFETY: the pointer refers to data that never changes; every reader follows the contract of the pointer, in any
+// thread.
 unsafe impl Send for Taken {}
 
 impl Taken {

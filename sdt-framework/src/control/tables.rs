@@ -102,7 +102,7 @@ impl Tables {
         self.sessions.get_mut(consumer)?.as_deref_mut()
     }
 
-    /// The error that so many bytes are not left.
+    /// Returns the error for a request of this number of bytes.
     pub(super) fn no_memory(&self, needed: usize) -> ConsumerError {
         ConsumerError::NoMemory { needed, left: self.arena.left() }
     }

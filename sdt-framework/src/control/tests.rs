@@ -115,7 +115,7 @@ fn one_of_many_is_found_without_looking_at_all() {
         assert!(disabling < 5, "{text}: {disabling}");
     }
 
-    // All of them: each is looked at when it is counted, enabled, disabled, listed.
+    // All probes: each is visited when it is counted, enabled, disabled or listed.
     let (enabled, enabling) = dtrace.counted(|| dtrace.enable(x, &Spec::ALL));
     assert_eq!((enabled, enabling), (Ok(MANY as u32), 2 * MANY));
     let (disabled, disabling) = dtrace.counted(|| dtrace.disable(x, &Spec::ALL));

@@ -1,4 +1,4 @@
-//! A framework, whatever its host is.
+//! A framework for any host.
 
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use dtrace_abi::spec::Spec;
@@ -13,9 +13,9 @@ use crate::kernel::{ModuleText, Symbol};
 use crate::registry::listing::{Detail, ProbeInfo};
 use crate::run::consumer::ConsumerId;
 
-/// A framework, whatever its host is: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call, which document
-/// their errors. Called by threads with interrupts on; in probe context functions that return an
-/// `Option` return `None`, others [`ConsumerError::ProbeContext`].
+/// A framework for any host: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call, which
+/// document their errors. Called by threads with interrupts on; in probe context functions that return an `Option`
+/// return `None`, others [`ConsumerError::ProbeContext`].
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
     /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus) and [`counters`](Self::counters) refuse, too.

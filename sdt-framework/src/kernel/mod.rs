@@ -88,7 +88,7 @@ pub enum Destruction {
     Breakpoint,
     /// Panics.
     Panic,
-    /// Spins for so many nanoseconds.
+    /// Spins for this number of nanoseconds.
     Chill(u64),
 }
 

@@ -29,7 +29,7 @@ const fn bad_address(address: u64) -> Stop {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Takes so many units of work from the budget of the hit.
+    /// Subtracts units of work from the budget of the hit.
     #[inline(always)]
     pub(crate) fn charge(&self, units: u64) -> Result<(), Stop> {
         match u64::from(self.work.get()).checked_sub(units) {
@@ -88,7 +88,7 @@ impl<K: Kernel> Firing<'_, K> {
                 return self.byte(cursor, address);
             }
         } else if self.own_length(address) == Some(0) {
-            // Behind a string that fills its variable to the last byte it ends.
+            // A string that fills its variable ends after the last byte.
             (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
             return Ok(0);
         } else if let Some(length) = self.own_length(address) {
@@ -330,7 +330,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// Length of a string, its zero not counted, of which at most `limit` bytes are looked at.
+    /// Returns the length of a string without its NUL. Reads at most `limit` bytes.
     pub(crate) fn length(&mut self, address: u64, limit: u64) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
         let mut at = 0;
@@ -385,7 +385,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
     }
 
-    /// Whether so many bytes of scratch space are left.
+    /// Returns whether this number of bytes of scratch space is left.
     pub(crate) fn check_scratch(&self, size: u64) -> Result<(), Stop> {
         let left = self.room.scratch.len().saturating_sub(self.used);
         if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
@@ -456,7 +456,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(at)
     }
 
-    /// Reads what a value by reference of the process's ([`DifType::BYUREF`]) refers to.
+    /// Reads the object of a value by reference in the process ([`DifType::BYUREF`]).
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ pub enum Region {
     Local = 4,
     /// The value of a dynamic variable.
     Dynamic = 5,
-    /// A name that the kernel gives: a part of the probe's, of the process and so on.
+    /// A name that the kernel supplies: a part of the probe's description, the process's name and so on.
     Text = 6,
 }
 

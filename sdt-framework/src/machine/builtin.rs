@@ -1,4 +1,4 @@
-//! Variables of the kernel's.
+//! Built-in variables of the kernel.
 
 use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;

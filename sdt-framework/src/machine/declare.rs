@@ -244,7 +244,7 @@ impl<'a> Declarations<'a> {
         let number = u16::try_from(variable.id).map_err(|_| Problem::Number(variable.id))?;
         const { assert!(VAR_OTHER_MAX == u16::MAX) };
         let Some(index) = number.checked_sub(VAR_OTHER_USER) else {
-            // One of the kernel's: whether there is one is asked where it is used.
+            // A variable of the kernel: its use is checked when it is read.
             return Ok(());
         };
         let keyed = kind == VarKind::Array;

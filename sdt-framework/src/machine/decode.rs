@@ -1,4 +1,4 @@
-//! An instruction of DIF becomes one of the machine's, if it is sound.
+//! Translates a valid DIF instruction into an instruction of the machine.
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{
@@ -309,7 +309,7 @@ fn push(opcode: Opcode, instr: Instr) -> Result<Op, Problem> {
     }
 }
 
-/// A variable of the kernel's that is no array.
+/// A variable of the kernel that is not an array.
 fn builtin(number: u16, platform: Platform, rd: Reg) -> Result<Op, Problem> {
     const { assert!(VAR_OTHER_MIN == Builtin::Curthread.number()) };
     let found = Builtin::from_number(number).filter(|found| found.is_on(platform));

@@ -479,7 +479,7 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// Takes so many units of work.
+/// Subtracts units of work from the budget.
 fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
     let left = work.checked_sub(units);
     *work = left.unwrap_or(0);

@@ -91,7 +91,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped
     }
 
-    /// A variable of the thread's changes: what was false for it need not be any more (`t_predcache`).
+    /// A variable of the thread changes: a predicate that was false for this thread may be true now (`t_predcache`).
     pub(crate) fn forget_predicate(&self) {
         if let Some(cache) = self.kernel.predicate_cache() {
             cache.store(0, Ordering::Relaxed);

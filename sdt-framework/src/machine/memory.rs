@@ -43,7 +43,7 @@ impl<'a> Statics<'a> {
         start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
     }
 
-    /// Empties words, for all CPUs; false if there are not so many.
+    /// Clears words for all CPUs; returns false if there are fewer.
     pub(crate) fn clear(&self, start: usize, end: usize) -> bool {
         (0..self.copies.max(1)).all(|copy| {
             let words = self.of(copy).get(start..end);

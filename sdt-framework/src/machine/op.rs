@@ -94,7 +94,7 @@ pub(crate) enum Shape {
     Value,
     /// This number of bytes, whose address is in the register.
     Bytes(u32),
-    /// A string of at most so many bytes, likewise.
+    /// A string with this greatest size in bytes, likewise.
     String(u32),
 }
 
@@ -237,7 +237,7 @@ pub(crate) enum Op {
     Pop,
     Flush,
     Alloc(Reg, Reg),
-    /// From, so many bytes, to.
+    /// The source, the number of bytes, and the destination.
     Copy(Reg, Reg, Reg),
     Call(Subr, Reg),
     Lock(LockQuestion, Reg),

@@ -10,13 +10,13 @@ use super::op::{Compared, Cond, Op, Reg, Slot};
 use super::validate::Program;
 use crate::kernel::{Kernel, Number};
 
-/// A number that is simply there.
+/// A number that needs no instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Simple {
     Constant(u64),
     /// An argument of the probe.
     Arg(u8),
-    /// Known to all who may know of processes.
+    /// Readable for all consumers that may trace processes.
     Process(Number),
 }
 
@@ -46,7 +46,7 @@ impl Simple {
     }
 }
 
-/// An argument of the probe: one that came with the hit, or one that the kernel is asked for.
+/// An argument of the probe, from the hit or from the kernel.
 #[inline(always)]
 pub(crate) fn argument(
     args: &[u64],

@@ -109,7 +109,7 @@ fn check_return(ty: &DifType) -> Result<(), Problem> {
     }
 }
 
-/// Whether the only globals are those of the kernel's that are the same as long as a thread runs.
+/// Returns whether all globals are variables of the kernel that do not change while a thread runs.
 fn globals_are_the_threads(source: &impl Source) -> bool {
     use Builtin::{Curthread, Execname, Pid, Tid, Zonename};
     source.variables().filter(|variable| variable.scope == VarScope::Global.number()).all(

@@ -18,8 +18,8 @@ use sdt_core::ops::{
 pub enum RegistrationError {
     /// The name is empty.
     EmptyName,
-    /// The name does not start with a letter, `-`, `_` or `.`, or goes on with anything but these,
-    /// digits and `` ` ``.
+    /// The name does not start with a letter, `-`, `_` or `.`, or contains a character other than these, digits and ``
+    /// ` ``.
     BadName,
     /// The name does not fit [`PROVIDER_NAME_LEN`].
     LongName,

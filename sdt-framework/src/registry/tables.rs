@@ -26,7 +26,7 @@ pub(crate) fn index(id: ProbeId) -> usize {
     id.get() as usize - 1
 }
 
-/// A pointer of the provider's, which the framework hands back and never follows.
+/// A pointer of the provider, which the framework passes back and never dereferences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque(pub(crate) *mut c_void);
 
@@ -126,7 +126,7 @@ impl<E: Copy + 'static> Registry<E> {
         }
     }
 
-    /// A registry with room for so many; `None` when the memory does not suffice.
+    /// Creates a registry for these numbers; `None` if the memory does not suffice.
     pub(crate) fn new(
         arena: &mut Arena,
         providers: usize,
@@ -465,9 +465,9 @@ impl<E: Copy + 'static> Registry<E> {
         destroyed > 0
     }
 
-    /// Destroys the probes that `next` leads to, none of which is enabled, each from the one before: they stop
-    /// being probes, every CPU leaves probe context by `sync`, the providers are told, the entries are free. Returns
-    /// how many there were.
+    /// Destroys the probes that `next` returns, each computed from the one before. None of them may be enabled. They
+    /// stop being probes, `sync` waits until every CPU has left probe context, `destroy` of the providers is called,
+    /// and the entries are free. Returns the number of probes.
     fn destroy(
         &mut self,
         sync: impl FnOnce(),

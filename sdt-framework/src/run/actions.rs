@@ -67,8 +67,9 @@ impl<'a, H: Host> Run<'a, H> {
         core::ptr::eq(self.context.state, context.state).then_some(self.firing.token)
     }
 
-    /// Runs a clause with so many units of work, at this time if it is known already; the predicate only if it is not known to be
-    /// true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is false.
+    /// Runs a clause with these units of work, at this time if it is known already; the predicate only if it is not
+    /// known to be true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is
+    /// false.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -106,7 +107,8 @@ impl<'a, H: Host> Run<'a, H> {
         if !is_true && let Some(predicate) = &clause.predicate {
             let value = self.firing.run(predicate);
             match value {
-                // A variable that the predicate assigns had no room: nothing is done, whatever its value is.
+                // The memory for a variable that the predicate assigns was full: the clause does nothing, for any value
+                // of the predicate.
                 _ if self.firing.dropped() => return Outcome::Dropped,
                 Ok(0) => return Outcome::False,
                 Ok(_) => {}

@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// The charges of consumers at a hit, by turns; some have several turns, some after ERROR.
+    /// The charges of consumers at a hit, alternately; some have several turns, some after ERROR.
     fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
         let kept = Table { entries: table, hit: 1 };
         let mut budget = Budget::new(consumers);

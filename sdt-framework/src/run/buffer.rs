@@ -9,14 +9,14 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 
-/// A buffer of records. All of it is one user's at a time. It begins with what a dump is asked for
+/// A buffer of records, with one user at a time. It begins with what a dump is asked for
 /// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RecordBuffer {
     /// Records that found no room.
     pub(crate) drops: u64,
-    /// Programs that were given up.
+    /// Executions that were aborted.
     pub(crate) errors: u64,
     /// The position of the next record.
     head: usize,
@@ -190,7 +190,7 @@ impl RecordBuffer {
         self.words.get_mut(at..).and_then(|rest| rest.get_mut(..words)).unwrap_or_default()
     }
 
-    /// A record of so many words has been written there. Probe context.
+    /// Marks a record of this number of words as written. Probe context.
     #[inline]
     pub(crate) fn commit(&mut self, at: usize, words: usize) {
         if words == 0 {
@@ -281,7 +281,7 @@ mod tests {
         RecordBuffer::new(vec![9; words].leak(), policy, starts, kept)
     }
 
-    /// A record: its first word says its length, which no other word does.
+    /// A record: its first word contains its length; other words do not.
     fn push(buffer: &mut RecordBuffer, words: usize, number: u64, end: bool) -> bool {
         let Some(at) = buffer.reserve(words, || end) else { return false };
         let room = buffer.room(at, words);

@@ -223,7 +223,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         Ok(true)
     }
 
-    /// Writes frames; those that there are not are 0. The kernel is asked for no more than can be paid for, and more is a fault.
+    /// Writes frames, with 0 for missing ones. The kernel supplies only as many frames as the budget allows; a request
+    /// for more is a fault.
     fn frames(
         self,
         to: &mut [u64],
@@ -269,8 +270,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         permitted && self.state.destructive
     }
 
-    /// Holds this CPU for so many nanoseconds, which is a fault if it has been held for long already (`dtrace_action_chill`,
-    /// dtrace.c).
+    /// Holds this CPU for this number of nanoseconds; a fault if it has been held for long already
+    /// (`dtrace_action_chill`, dtrace.c).
     pub(crate) fn chill(self, nanoseconds: u64) -> Result<(), Stop> {
         let how = Destruction::Chill(nanoseconds);
         if !self.may(how) {

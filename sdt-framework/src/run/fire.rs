@@ -91,7 +91,7 @@ pub(crate) enum Args<'a> {
 /// The consumers of a hit.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Whether consumers that have timed out are looked for, whatever their clauses say.
+    /// Whether to look for consumers that have timed out, for any clauses.
     checks: bool,
     /// The only consumer that the hit is for, and which of `dtrace`'s probes fires for it.
     only: Option<(usize, Own)>,

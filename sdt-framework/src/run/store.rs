@@ -42,7 +42,7 @@ const PART: usize = 64;
 /// Units of work that a part of a string takes, besides half of one for each byte.
 const BYTES: u64 = 16;
 
-/// Copies so many bytes.
+/// Copies this number of bytes.
 pub(crate) fn store<H: Host>(
     firing: &Firing<'_, Surroundings<'_, H>>,
     to: &mut [u64],
@@ -65,7 +65,7 @@ pub(crate) fn store<H: Host>(
     Ok(())
 }
 
-/// Copies a string of at most so many bytes, and zeroes to the end of the last word; returns how many it has, its zero
+/// Copies a string of at most this number of bytes, and zeroes to the end of the last word; returns its length, its NUL
 /// included if there is room for it.
 pub(crate) fn store_string<H: Host>(
     firing: &mut Firing<'_, Surroundings<'_, H>>,

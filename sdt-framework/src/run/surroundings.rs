@@ -33,7 +33,7 @@ impl<H: Host> Names for Surroundings<'_, H> {
     }
 }
 
-/// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
+/// The number of arguments for which a provider is queried: as many as libdtrace queries (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
 
 impl<H: Host> Surroundings<'_, H> {

@@ -13,7 +13,7 @@ use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::Os;
 
-/// One kind of record, as far as the check reads it. All start with their size.
+/// The parts of one kind of record that the check reads. All records start with their size.
 struct Kind {
     /// The set's section.
     set: &'static str,

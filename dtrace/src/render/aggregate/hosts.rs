@@ -64,7 +64,7 @@ fn keyed(entry: &Entry, host: &str) -> Entry {
         ..RecordDesc::EMPTY
     };
     let mut text = host.as_bytes().to_vec();
-    // A byte behind it is 0.
+    // The byte after the name is 0.
     text.truncate(NAME - 1);
     text.resize(NAME, 0);
     data.extend(text);

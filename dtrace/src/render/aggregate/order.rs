@@ -43,7 +43,7 @@ impl Order {
         if self.reversed { ordering.reverse() } else { ordering }
     }
 
-    /// Elements of whatever aggregations: those of one stand together.
+    /// Elements of any aggregations; the elements of one aggregation are adjacent.
     pub fn single(self, left: &Entry, right: &Entry) -> Ordering {
         let by = |left, right| match self.keys_first {
             true => self.keys(left, right),

@@ -113,13 +113,13 @@ impl Aggregations {
         }
     }
 
-    /// `normalize`; by 0 it is taken back, as nothing is divided by that.
+    /// `normalize`; 0 removes the normalization.
     pub(in crate::render) fn normalize(&mut self, variable: u32, normal: i64) {
         let normal = if normal == 0 { 1 } else { normal };
         self.of(variable).for_each(|entry| entry.normal = normal);
     }
 
-    /// `trunc`: the first so many stay, of the largest, or if negative of the smallest.
+    /// `trunc`: keeps this number of the largest elements, or if negative, of the smallest.
     pub(in crate::render) fn trunc(&mut self, variable: u32, count: i64) {
         let names: Vec<Vec<u8>> = self.behind(variable, count).cloned().collect();
         for name in names {
@@ -129,7 +129,7 @@ impl Aggregations {
         }
     }
 
-    /// The names of those that are not among the first so many of a variable.
+    /// Returns the names of the elements of a variable that are not among the first `count`.
     fn behind(&self, variable: u32, count: i64) -> impl Iterator<Item = &Vec<u8>> {
         let of = self.entries.iter().filter(|(_, entry)| entry.variable == variable);
         let mut sorted: Vec<_> = of.collect();

@@ -41,7 +41,7 @@ pub enum Kind {
     WideStr,
     /// `%e %f %g`, in upper case if `true`.
     Float(FloatStyle, bool),
-    /// `%a`: an address of the kernel's.
+    /// `%a`: an address in the kernel.
     Address,
     /// `%A`: one of a process's.
     UserAddress,

@@ -12,7 +12,7 @@ use crate::render::data::view::View;
 /// A code address, or a stack of them, in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Frames of the kernel's, from the innermost on.
+    /// Frames of the kernel, the innermost first.
     Stack(Vec<u64>),
     /// Frames of a process's.
     UserStack {

@@ -111,7 +111,7 @@ pub(in crate::render) struct KnownDatum {
     pub permit: Option<Permit>,
     /// The aggregation that its action names, if the compiler says which.
     pub variable: Option<u32>,
-    /// The name of the probe's argument that it records, if the compiler tells.
+    /// The name of the probe's argument that it records, if the compiler knows it.
     pub name: Option<Rc<str>>,
 }
 

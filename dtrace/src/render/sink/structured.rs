@@ -191,7 +191,7 @@ impl<O: Output> Sink for Structured<O> {
     }
 }
 
-/// Data by their size, as `trace` takes them, with the name of the probe's argument that they are.
+/// Data by their size, as for `trace`, with the name if they are an argument of the probe.
 fn value(of: &Argument<'_>) -> Node {
     let node = match signed(of.data) {
         Some(number) => Node::Number(number.into()),

@@ -96,7 +96,7 @@ fn no_such(what: &'static str, number: u32) -> Refusal {
     Refusal::NoSuch(Why::NoSuch, what, number)
 }
 
-/// Answers with so many descriptions, all of them or none.
+/// Answers with this number of descriptions, all of them or none.
 fn all_data(
     answer: &mut Answer<'_>,
     reply: &Reply<'_>,

@@ -46,7 +46,7 @@ pub struct Buffer<'a> {
     drops: u64,
     /// Words that are filled.
     used: usize,
-    /// While a value of several numbers is changed: where it begins, and one.
+    /// While a value of several numbers is changed: its start plus 1.
     changing: usize,
     words: &'a mut [u64],
     /// The first entry of each bucket, counted from 1; 0 is none.

@@ -240,7 +240,7 @@ mod tests {
             prop_assert_eq!(aggregate(Action::Max, 0, &values), [max]);
         }
 
-        /// Each value counts once, whatever it is, and no bucket is missing.
+        /// Each value counts once, and no bucket is missing.
         #[test]
         fn distributions_lose_nothing(
             values in prop::collection::vec(any::<i64>(), 1..40),

@@ -91,7 +91,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.memory.string_size.into()
     }
 
-    /// Room for a string, which is taken whole, whatever is put there.
+    /// Memory for a string; all of it is used, for a string of any length.
     fn string(&mut self) -> Result<Output, Stop> {
         match self.limit() {
             0 => Err(Stop::new(Fault::NoScratch)),

@@ -177,7 +177,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// `substr`, whose index counts from the end if it is negative, and whose count leaves so many out then.
+    /// `substr`. A negative index counts from the end; a negative count omits this number of characters at the end.
     pub(super) fn substr(
         &mut self,
         text: u64,
