@@ -5,19 +5,19 @@
 
 use crate::surroundings::Argument;
 
-/// The types of the address of text or bytes. Where the kernel's D has no strings of known length, the probe does not tell more.
+/// The types of the address of text or bytes, for kernels whose D has no strings of known length.
 const BYTES: [&str; 2] = ["char *", "uint8_t *"];
 
-/// What the positions of a named argument are together.
+/// The common meaning of the positions of a named argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One value.
     One,
-    /// Text: address and length, of which D makes a string.
+    /// Text: address and length; a string in D.
     Text,
     /// A slice: address and length in elements.
     Slice,
-    /// A value, and whether there is one.
+    /// An optional value: the value, and whether it exists.
     Optional,
     /// The halves of an integer of 128 bits, the low one first.
     Wide,
@@ -60,7 +60,7 @@ pub(crate) struct Found {
     pub shape: Shape,
 }
 
-/// Returns the argument of a name.
+/// Returns the argument with a name.
 pub(crate) fn find(arguments: &[Argument], name: &str) -> Option<Found> {
     let index = arguments.iter().position(|argument| argument.name == name)?;
     Some(Found { index, shape: Shape::of(arguments, words(arguments, index)) })
@@ -93,7 +93,7 @@ fn words(arguments: &[Argument], index: usize) -> &[Argument] {
     &rest[..count]
 }
 
-/// Whether an argument is the address of text, whose length is the next one.
+/// Returns whether an argument is the address of text whose length is the next argument.
 ///
 /// Probes in Rust express this by translated types (`sdt_core::arg`): the address is translated to `string`, and the
 /// next argument from `size_t` to `size_t`. A declaration that only translates a `char *` to a string does not

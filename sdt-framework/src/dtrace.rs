@@ -544,7 +544,7 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer reads records
 ///
-/// And their descriptions.
+/// Also the descriptions of the records.
 impl<H: Host> Dtrace<H> {
     /// Describes an enabled probe of a consumer and the data of its records (`DTRACEIOC_EPROBE`). Writes the descriptions after
     /// the first `skip`, as many as fit. `None` if the consumer has no enabled probe with this number.

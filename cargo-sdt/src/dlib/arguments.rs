@@ -1,8 +1,8 @@
 //! Names for the arguments of probes, as inlines.
 //!
-//! The kernel's D numbers arguments: a `&str` is `arg0` and `arg1`. The library declares `PROVIDER__PROBE__ARGUMENT` for its value,
-//! and with `__len`, `__is_some`, `__low` or `__high` for its parts. Dashes and dots in the names become underscores. If two
-//! arguments would get one name, neither gets it, and a comment in the library says so.
+//! The kernel's D numbers arguments: a `&str` is `arg0` and `arg1`. The library declares `PROVIDER__PROBE__ARGUMENT`
+//! for its value, and with `__len`, `__is_some`, `__low` or `__high` for its parts. Dashes and dots in the names become
+//! underscores. If two arguments would get the same name, neither gets it, and the library contains a comment instead.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ const TEXT: [&str; 2] = ["char *", "uint8_t *"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inline {
     name: String,
-    /// Its type in D, with a blank behind it unless it ends with a star.
+    /// Its type in D, followed by a blank unless it ends with a star.
     ty: String,
     value: String,
-    /// The struct or union that it points to, which D has to know.
+    /// The struct or union that it points to, which must be declared in D.
     pub(super) points_to: Option<String>,
     /// The argument, as the declaration names it.
     of: String,
@@ -131,7 +131,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The expression for text by address and length. FreeBSD's reads no byte behind the text.
+    /// Returns the expression for text by address and length. On FreeBSD it reads no byte after the text.
     fn text(&self, address: &str, length: &str) -> String {
         match self.os {
             Os::FreeBsd => {
@@ -141,8 +141,8 @@ impl Maker<'_> {
         }
     }
 
-    /// The type in D of a value, and the struct or union to which it points. D refuses a library with an unknown type: an unknown
-    /// pointer is a `void *`, and an unknown number an `uint64_t`.
+    /// Returns the type of a value in D, and the struct or union to which it points. D refuses a library with an
+    /// unknown type: an unknown pointer is a `void *`, and an unknown number an `uint64_t`.
     fn ty(&self, native: &str) -> (String, Option<String>) {
         let known = |name: &str| KNOWN.iter().find(|(known, ..)| *known == name);
         let Some(to) = native.strip_suffix('*') else {

@@ -17,7 +17,7 @@ use crate::sema::{Node, Session, name_in};
 use crate::suggest::closest;
 use crate::surroundings::{Description, ProbeInfo};
 
-/// Most probes that an error lists.
+/// The greatest number of probes that an error lists.
 const LISTED: usize = 8;
 
 /// A description for which a clause is compiled.
@@ -55,7 +55,7 @@ pub(super) fn contexts(session: &mut Session<'_>, clause: &Built) -> Result<Vec<
         };
         lacking.extend(probes.iter().filter(lacks).cloned());
         match probes.is_empty() {
-            // Whether this is an error is for the context to say.
+            // The context decides whether this is an error.
             true => contexts.push(Context { description, place, named: None }),
             false => group(&description, place, &probes, &mut contexts),
         }

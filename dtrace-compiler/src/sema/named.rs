@@ -12,7 +12,7 @@ use crate::suggest::closest;
 use crate::surroundings::ProbeInfo;
 use crate::syntax::{BinaryOp, UnaryOp};
 
-/// The member of a pointer that tells whether it is not NULL.
+/// The member of a pointer with the value 1 if the pointer is not NULL.
 const IS_SOME: &str = "is_some";
 
 /// Returns the name in `args.name` or `args->name`.
@@ -25,7 +25,7 @@ pub(crate) fn name_in(node: &Node) -> Option<&str> {
 type Named = (IdentId, ProbeInfo, Found);
 
 impl Session<'_> {
-    /// Returns the name of the argument that a cooked node is, as a program writes it behind `args.`.
+    /// Returns the name of the argument that a cooked node is, as a program writes it after `args.`.
     pub fn argument_name(&self, node: &Node) -> Option<String> {
         let (Kind::Arg { mapping, .. } | Kind::Text { mapping, .. }) = node.kind else {
             return None;
@@ -36,7 +36,7 @@ impl Session<'_> {
         arguments::name_of(&info.arguments, index)
     }
 
-    /// Returns the argument that a node names; `None` if it is no `args.name`.
+    /// Returns the argument that a node names; `None` if the node is not `args.name`.
     fn find_named(&mut self, node: &Node) -> Result<Option<Named>> {
         let Some(name) = name_in(node) else { return Ok(None) };
         let Some(id) = self.global("args").filter(|&id| self.ident(id).cooking == Cooking::Args)
@@ -104,7 +104,7 @@ impl Session<'_> {
         self.unknown_name(ErrTag::TypeMember, message, hint)
     }
 
-    /// The value at a position of the arguments.
+    /// Returns the value at a position of the arguments.
     fn position(
         &mut self,
         node: &Node,
@@ -116,7 +116,7 @@ impl Session<'_> {
         self.cook_argument(Node::new(node.place, Kind::Int(0)), id, info, index)
     }
 
-    /// Text by address and length.
+    /// Returns text by address and length.
     fn text(&mut self, node: &Node, id: IdentId, info: &ProbeInfo, index: usize) -> Result<Node> {
         self.note_use(id, Use::READ);
         let kind = Kind::Text { ident: id, mapping: info.arguments[index].mapping };
@@ -127,7 +127,7 @@ impl Session<'_> {
         Ok(text)
     }
 
-    /// A pointer in the arguments as the probe passes it.
+    /// Returns a pointer in the arguments as the probe passes it.
     fn address(
         &mut self,
         node: &Node,
@@ -149,7 +149,7 @@ impl Session<'_> {
         Ok(address)
     }
 
-    /// Whether an address is not NULL.
+    /// Returns whether an address is not NULL.
     fn is_some(
         &mut self,
         node: &Node,

@@ -101,7 +101,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
     all
 }
 
-/// Enablings by one of their numbers.
+/// Enablings, indexed by one of their numbers.
 fn by(all: Vec<Enabled>, number: impl Fn(&Enabled) -> u32) -> BTreeMap<u32, Vec<Enabled>> {
     let mut by: BTreeMap<u32, Vec<Enabled>> = BTreeMap::new();
     for of in all {

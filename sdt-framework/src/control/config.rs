@@ -52,7 +52,7 @@ impl Default for Config {
     }
 }
 
-/// Why a framework did not take the memory. It is as it was.
+/// The reason why a framework did not accept the memory. The framework is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InitError {

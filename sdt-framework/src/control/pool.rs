@@ -69,7 +69,7 @@ impl EcbPool {
         self.free.len() + (self.entries.len() - self.used)
     }
 
-    /// Takes an ECB that no CPU can reach, for a consumer's enabled probe, and returns its index.
+    /// Allocates an ECB that no CPU can reach, for a consumer's enabled probe, and returns its index.
     pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
         let at = match self.links.pop(&mut self.free) {
             Some(at) => at,

@@ -36,7 +36,7 @@ pub(crate) struct Session {
 // SAFETY: the clause never changes, and only `free` of this session frees it.
 unsafe impl Send for Session {}
 
-/// Programs as they were before one was taken that is being enabled.
+/// The state of the programs before the program that is being enabled was added.
 #[derive(Debug)]
 struct Undecided {
     /// The number of the consumer.

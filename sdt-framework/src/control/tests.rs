@@ -78,8 +78,7 @@ fn name(n: usize) -> String {
     format!("probe-{n}")
 }
 
-/// One provider with all the probes there is room for, as sdt has them: each name once, the function always the
-/// same.
+/// One provider with the greatest number of probes, as sdt creates them: each name once, always the same function.
 #[test]
 fn one_of_many_is_found_without_looking_at_all() {
     let dtrace = &large();

@@ -27,7 +27,7 @@ pub enum Region {
     Text = 6,
 }
 
-/// An address, taken apart: what it leads to, which one of them, and how far in.
+/// The parts of an address: the kind of its object, the number of the object, and the offset in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What.

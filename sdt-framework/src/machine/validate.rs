@@ -82,14 +82,14 @@ impl<'a> Program<'a> {
         self.ops.iter().any(|op| matches!(op, Slot(Op::Call(Subr::Speculation, _))))
     }
 
-    /// Whether, as a predicate, it says the same as long as a thread assigns none of its variables
+    /// Whether, as a predicate, it has the same value as long as a thread assigns none of its variables
     /// (`dtrace_difo_cacheable`).
     pub(crate) const fn is_cacheable(&self) -> bool {
         self.cacheable
     }
 
-    /// Words of the largest dynamic variable that it stores, as far as its code tells; 0 if it stores none
-    /// (`dtrace_difo_chunksize`). One that turns out larger is a drop.
+    /// The number of words of the largest dynamic variable that it stores, as computed from its code; 0 if it stores
+    /// none (`dtrace_difo_chunksize`). A larger one at run time is a drop.
     pub const fn chunk_words(&self) -> usize {
         self.chunk as usize
     }

@@ -1,4 +1,4 @@
-//! Probes, as far as they are read when they fire: origin and chain.
+//! The parts of probes that a hit reads: origin and chain.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

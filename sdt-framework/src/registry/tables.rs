@@ -40,7 +40,7 @@ pub(crate) struct Provider {
     pub(crate) privileges: Privileges,
     pub(crate) ops: ProviderOps,
     pub(crate) arg: Opaque,
-    /// Invalidated: no description means its probes.
+    /// Invalidated: no description matches its probes.
     pub(super) defunct: bool,
     pub(super) probes: List,
     /// The number of its enabled probes.

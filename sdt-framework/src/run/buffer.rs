@@ -14,7 +14,7 @@ pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RecordBuffer {
-    /// Records that found no room.
+    /// Records that were dropped because the buffer was full.
     pub(crate) drops: u64,
     /// Executions that were aborted.
     pub(crate) errors: u64,

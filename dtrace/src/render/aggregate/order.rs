@@ -52,7 +52,7 @@ impl Order {
         self.direction(left.variable.cmp(&right.variable).then_with(|| by(left, right)))
     }
 
-    /// Values of several aggregations that have a key together; the last of each is whose key counts.
+    /// Compares two rows of values of several aggregations. The first part of each row is the element with the keys.
     pub fn joined(self, left: (&Entry, &[&Entry]), right: (&Entry, &[&Entry])) -> Ordering {
         let keys = || self.keys(left.0, right.0);
         let values = || {

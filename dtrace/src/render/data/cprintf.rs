@@ -1,6 +1,6 @@
 //! printf(3) as FreeBSD's libc does it, one value at a time.
 
-/// Most columns that a width or precision asks for and gets: formats and widths are data of others.
+/// The greatest width or precision in columns; larger ones are cut, because formats and widths come from the kernel.
 pub const COLUMNS: usize = u16::MAX as usize;
 
 /// Flags, width and precision of a conversion.

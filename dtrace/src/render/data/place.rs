@@ -14,11 +14,11 @@ use crate::render::data::view::View;
 pub enum Place {
     /// Frames of the kernel, the innermost first.
     Stack(Vec<u64>),
-    /// Frames of a process's.
+    /// Frames of a process, the innermost first.
     UserStack {
         /// The process.
         pid: u64,
-        /// From the innermost frame on.
+        /// The frames, the innermost first.
         frames: Vec<u64>,
         /// The names of frames from the process's helper; may be fewer.
         names: Vec<Vec<u8>>,

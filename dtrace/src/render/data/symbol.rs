@@ -63,7 +63,7 @@ pub trait Symbols {
     }
 }
 
-/// Knows nothing.
+/// A source of symbols that finds none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSymbols;
 

@@ -22,7 +22,8 @@ struct Output {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Calls a subroutine; `before` is what the register of the result holds, which some leave there.
+    /// Calls a subroutine. `before` is the current value of the result's register, which some subroutines do not
+    /// change.
     #[inline(never)]
     pub(crate) fn call(&mut self, subr: Subr, before: u64, tuple: &Tuple) -> Result<u64, Stop> {
         let [a, b, c] = [tuple.arg(0), tuple.arg(1), tuple.arg(2)];

@@ -59,7 +59,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// `basename`: of nothing it is `.`, of slashes the first one.
+    /// `basename`: for an empty path `.`, for slashes only the first one.
     pub(super) fn basename(&mut self, path: u64) -> Result<u64, Stop> {
         let length = self.length(path, self.limit())?;
         if length == 0 {
