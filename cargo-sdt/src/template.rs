@@ -161,7 +161,7 @@ const TAKEN: [&str; 14] = [
 ];
 
 /// Nodes at the top of FreeBSD's tree of sysctls (`SYSCTL_ROOT_NODE` of `sys/kern/kern_mib.c`, `sys/kern/subr_bus.c`,
-/// `sys/cddl/compat/opensolaris/kern/opensolaris_kstat.c`; 10 to 15), which gets one by the module's name.
+/// `sys/cddl/compat/opensolaris/kern/opensolaris_kstat.c`; 10 to 15). The module adds one with its own name.
 const SYSCTLS: [&str; 15] = [
     "compat",
     "debug",

@@ -159,9 +159,8 @@ pub unsafe trait Framework: Sync {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError>;
 
-    /// Unregisters a provider and destroys its probes (`dtrace_unregister`). On an error nothing has
-    /// changed and the provider goes on working. On success no CPU is in probe context for any of
-    /// its probes any more.
+    /// Unregisters a provider and destroys its probes (`dtrace_unregister`). On an error nothing has changed and the
+    /// provider continues to work. On success no CPU is in probe context for any of its probes any more.
     ///
     /// # Safety
     /// [`register`](Self::register) of this framework has returned the id, and the provider was not

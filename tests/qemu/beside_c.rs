@@ -24,7 +24,7 @@ fn in_c(arch: Arch) -> Option<PathBuf> {
     Some(zig.module(arch, &source).unwrap_or_else(|error| panic!("{arch}: {error}")))
 }
 
-/// As the tests here do, which run side by side.
+/// Like the tests here, which run in parallel.
 #[test]
 fn many_build_it_at_once() {
     let Some(first) = in_c(Arch::X86_64) else { return };

@@ -20,7 +20,7 @@ fn dtrace(arch: Arch, args: &[&str]) -> Command {
 
 fn run(arch: Arch, args: &[&str]) -> Output {
     let output = dtrace(arch, args).output().unwrap();
-    // No machine of this run is left: it would hold our pipes open, and output() would not return.
+    // No machine of this run may remain: it would keep the pipes open, and output() would not return.
     assert!(output.status.code().is_some(), "{output:?}");
     output
 }

@@ -1,4 +1,5 @@
-//! Against what a real dtrace printed for the same module and the same command line: see `golden/README.md`.
+//! Compares our output with that of a real dtrace for the same module and the same command line: see
+//! `golden/README.md`.
 
 use harness::workspace;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::machine::Machine;
 const PROBE: &str = "proc:proc_example::exec-success";
 const NO_PROBE: &str = "proc:proc_example::nosuch";
 
-/// What was recorded, with which options, and how it ended.
+/// A recording: its options, its output and its status.
 const RECORDED: [(&str, &[&str], i32); 7] = [
     ("list", &["-l", "-n", PROBE], 0),
     ("list-verbose", &["-l", "-v", "-n", PROBE], 0),
@@ -53,7 +54,7 @@ fn by_route(arch: Arch, route: Route) {
         }
         let output = command.output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        // What our own tool says of long steps.
+        // The messages of our tool about long steps.
         let err: String =
             err.split_inclusive('\n').filter(|line| !line.starts_with("xtask: ")).collect();
         assert_eq!(masked(&err), masked(&golden(name, "err")), "{name}");

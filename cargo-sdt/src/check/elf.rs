@@ -457,7 +457,7 @@ impl<'data> Elf<'data> {
         string(self.section_of(target).data, target.offset)
     }
 
-    /// Returns the place in the module whose address a relocation of 8 bytes makes.
+    /// Returns the place in the module to which a relocation of 8 bytes refers.
     pub(super) fn target(&self, relocation: &Relocation) -> Option<Target> {
         if self.is_relative(relocation) {
             return self.at(relocation.addend.cast_unsigned());

@@ -35,7 +35,7 @@ pub fn begins_at(arch: Arch, code: &[u8], entry: u64) -> bool {
         at += instruction.len;
     }
     let first = code.get(at as usize..).and_then(|rest| decode(arch, rest));
-    // If instructions have several lengths, fbt can find it inside of one.
+    // If instructions have several lengths, fbt can find these bytes inside another instruction.
     at == entry && first.is_some_and(|instruction| !instruction.nop)
 }
 

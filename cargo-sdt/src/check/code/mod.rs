@@ -59,7 +59,7 @@ fn functions(elf: &Elf<'_>) {
     }
 }
 
-/// Reports the breaches in a section, as far as they are shown.
+/// Reports the first violations in a section.
 fn section_of_code(elf: &Elf<'_>, index: usize, section: &Section<'_>, saver: Option<&str>) {
     let mut found = 0;
     let mut saved = None;

@@ -151,8 +151,8 @@ fn tables(elf: &Elf<'_>) {
     }
 }
 
-/// Returns the fault of the hash table (`link_elf_lookup_symbol`): its chains have to end, and to have every global
-/// symbol that is defined.
+/// Returns the fault of the hash table (`link_elf_lookup_symbol`): its chains must end, and must contain every defined
+/// global symbol.
 fn hash_table(elf: &Elf<'_>) -> Option<&'static str> {
     // A missing one has been reported.
     let table = elf.hash.as_ref()?;

@@ -17,7 +17,7 @@ use crate::platform::FreeBsd;
 use crate::process;
 use crate::toolchain::Lld;
 
-/// The section flags that mean something to the loader.
+/// The section flags that the loader uses.
 const LOADED: elf::SectionFlags =
     elf::SectionFlags(elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_EXECINSTR.0 | elf::SHF_TLS.0);
 

@@ -274,8 +274,9 @@ pub enum DetachError {
     InProgress,
     /// The framework did not let a provider go. Everything is as it was.
     Refused(Refusal),
-    /// The framework did not let a provider go, and took not all of those back that had gone before. What is
-    /// missing is created by a later attempt that is refused, or when the image is attached anew.
+    /// The framework refused to unregister a provider, and refused to register some of the providers again that had
+    /// been unregistered before. A later attempt that is refused, or attaching the image again, registers the missing
+    /// ones.
     Reduced(Refusal),
 }
 
