@@ -238,7 +238,10 @@ fn odd_values_are_errors() {
             serializer.collect_str(self)
         }
     }
-    assert_eq!(parsed(json(&Half).as_str()), expected!({ "err": "its Display fails" }));
+    assert_eq!(
+        parsed(json(&Half).as_str()),
+        expected!({ "err": "the Display implementation returned an error" })
+    );
 }
 
 /// A value whose `Serialize` continues after a part failed.

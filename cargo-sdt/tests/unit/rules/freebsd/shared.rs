@@ -128,7 +128,7 @@ fn memory_that_no_kernel_has() {
         let kind = elf::PT_LOAD;
         f.segments.push(Segment { kind, flags: 4, offset, address, file_size: 8, size: 8 });
     });
-    assert!(line.starts_with("takes 1099511631872 bytes of memory; "), "{line}");
+    assert!(line.starts_with("needs 1099511631872 bytes of memory; "), "{line}");
 }
 
 #[test]

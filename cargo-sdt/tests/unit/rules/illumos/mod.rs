@@ -202,7 +202,7 @@ fn alignments_and_sizes_that_no_kernel_has() {
         header[32..40].copy_from_slice(&(1_u64 << 50).to_le_bytes());
     });
     let line = only_of(&file);
-    assert!(line.starts_with("takes 1125899906842656 bytes of memory; "), "{line}");
+    assert!(line.starts_with("needs 1125899906842656 bytes of memory; "), "{line}");
 }
 
 #[test]
