@@ -187,7 +187,7 @@ impl Options {
         }
         stack::prepare();
         let (dtrace, consumers) = self.framework()?;
-        let text = Text::new(self.on_refusal).with_functions(self.functions);
+        let text = Text::new(self.on_refusal).with_functions(self.functions).with_mode(self.mode);
         let module = self.module.clone().unwrap_or_else(program::module);
         let attachment = Box::leak(Box::new(Attachment {
             framework: Box::leak(Box::new(SiteFramework(dtrace))),

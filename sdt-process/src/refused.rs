@@ -33,6 +33,9 @@ pub enum Refused {
          Options::allowed_by_sandbox that it allows these calls"
     )]
     Sandbox,
+    /// A debugger has a breakpoint at a site.
+    #[error("a debugger has a breakpoint at a site of the probe; delete the breakpoint")]
+    Debugger,
     /// `/proc` does not tell whether a thread blocks SIGTRAP.
     #[error(
         "/proc/self cannot be read, so whether a thread blocks SIGTRAP is unknown: {0}; give the process /proc and a file \

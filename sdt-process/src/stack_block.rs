@@ -34,12 +34,23 @@ pub(crate) fn prepare() {
 /// Returns the block of this thread, with its guard pages if they belong to it. `None` for the first thread, for a thread that the C library has not made, and before [`prepare`] has
 /// been called. Probe context.
 pub(crate) fn of_this_thread() -> Option<Range<usize>> {
+    // SAFETY: `pthread_self` returns the descriptor of a thread that runs.
+    unsafe { of(descriptor()) }
+}
+
+/// Returns the block of the thread with this descriptor, as [`of_this_thread`] does.
+///
+/// # Safety
+/// The thread has not ended.
+unsafe fn of(descriptor: usize) -> Option<Range<usize>> {
     let place = (*PLACE.get()?)?;
-    let words = descriptor() + place.offset;
+    let words = descriptor + place.offset;
     // SAFETY: `find` has read words at the same place in the descriptor of another thread, and all descriptors have the same size.
     let [end, size] = [0, WORD].map(|at| unsafe { raw_load::word(words + at) });
     let start = if place.is_upper { end.checked_sub(size)? } else { end };
-    Some(start..start.checked_add(size)?).filter(|block| !block.is_empty())
+    // For the first thread, glibc notes a block from address 0 to the stack, and musl an empty one.
+    let is_reserved = |block: &Range<usize>| block.start != 0 && !block.is_empty();
+    Some(start..start.checked_add(size)?).filter(is_reserved)
 }
 
 /// Returns the address of this thread's descriptor. Probe context.
@@ -82,7 +93,32 @@ fn queried() -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    /// The descriptor of the first thread, in which the C library runs constructors.
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+
+    // SAFETY: an array of functions that take the arguments of `main` and may ignore them.
+    #[unsafe(link_section = ".init_array")]
+    #[used]
+    static NOTE_FIRST: extern "C" fn() = {
+        extern "C" fn note() {
+            FIRST.store(descriptor(), Ordering::Relaxed);
+        }
+        note
+    };
+
+    /// Its stack grows, and no block is reserved for it. glibc notes one that contains almost all memory, and so all coroutine stacks.
+    #[test]
+    fn the_first_thread_has_no_block() {
+        std::thread::spawn(prepare).join().unwrap();
+        let first = FIRST.load(Ordering::Relaxed);
+        assert!(first != 0 && first != descriptor(), "tests run in other threads");
+        // SAFETY: the first thread waits for the tests.
+        assert_eq!(unsafe { of(first) }, None);
+    }
 
     #[test]
     fn the_descriptor_has_the_block_that_the_library_returns() {

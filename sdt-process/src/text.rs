@@ -10,6 +10,7 @@
 //! 3. Every CPU can be synchronised: `membarrier(2)` is called once.
 //! 4. Text can be written: it is open until the change is done, and each site is written once with the bytes that it holds
 //!    (`text_access.rs`).
+//! 5. No debugger has a breakpoint at a site.
 //!
 //! Points 1 and 2 are checked again immediately before the first store. If anything is missing, no site changes, and the reason goes to
 //! the consumer ([`Refused`]).
@@ -28,14 +29,14 @@ use std::time::Duration;
 
 use sdt_core::Probe;
 use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
-use sdt_core::patch::{PatchError, Patcher, machine};
-use sdt_core::site::{self, Site};
+use sdt_core::patch::{Mode, PatchError, Patcher, machine};
+use sdt_core::site::{self, ENCODING, Site};
 
 use crate::image::Image;
 use crate::obstacle::{self, Obstacle};
 use crate::refused::{Refused, TextError};
 use crate::text_access::{self, Access, synchronise_threads};
-use crate::{breakpoint, functions, sandbox};
+use crate::{breakpoint, functions, sandbox, threads};
 
 /// The text of this program, for an [`Attachment`](sdt_core::attach::Attachment).
 ///
@@ -46,6 +47,8 @@ pub struct Text {
     on_refusal: fn(&Probe, &Refused),
     /// Whether descriptions contain functions.
     functions: bool,
+    /// Whether enabled sites are breakpoints.
+    traps: bool,
     /// Whether seccomp filters that are installed after the start allow the calls of a change.
     change: Mutex<Change>,
     /// Whether the last wait for threads that block SIGTRAP was in vain. Then the next probe does not wait again.
@@ -87,6 +90,7 @@ impl Text {
         Self {
             on_refusal,
             functions: false,
+            traps: false,
             change: Mutex::new(Change::None),
             is_impatient: AtomicBool::new(false),
         }
@@ -96,6 +100,29 @@ impl Text {
     pub(crate) const fn with_functions(mut self, functions: bool) -> Self {
         self.functions = functions;
         self
+    }
+
+    /// Sets how enabled sites work.
+    pub(crate) const fn with_mode(mut self, mode: Mode) -> Self {
+        self.traps = matches!(mode, Mode::Trap);
+        self
+    }
+
+    /// Checks that a site does not hold a breakpoint of a debugger. The debugger has kept the first byte of the site, and writes it back
+    /// later. Behind it there would be bytes of another instruction. In trap mode both instructions have the same bytes there.
+    fn check_debugger(&self, address: usize) -> Result<(), Refused> {
+        let is_breakpoint = || {
+            text_access::site_bytes(address, site::LEN).starts_with(ENCODING.breakpoint.as_bytes())
+        };
+        let has_tail = !ENCODING.split(&ENCODING.nop).1.is_empty();
+        if has_tail
+            && !self.traps
+            && is_breakpoint()
+            && threads::is_debugged().map_err(Refused::Unknown)?
+        {
+            return Err(Refused::Debugger);
+        }
+        Ok(())
     }
 
     /// Prepares the process for changes of its text: installs the handler of breakpoints, registers for `membarrier(2)`, counts seccomp
@@ -230,7 +257,10 @@ unsafe impl Patcher for Text {
             *change = self.prove().map_or_else(Change::Refused, Change::Proved);
         }
         let Change::Proved(access) = &*change else { return false };
-        let refused = access.repair(address).and_then(|()| access.rewrite(address, length));
+        let refused = self
+            .check_debugger(address)
+            .and_then(|()| access.repair(address))
+            .and_then(|()| access.rewrite(address, length));
         match refused {
             Ok(()) => true,
             Err(why) => {
@@ -270,7 +300,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use sdt_core::patch::protocol::{self, Tracepoint};
-    use sdt_core::site::{ENCODING, State};
+    use sdt_core::site::State;
 
     use super::*;
     use crate::text_access::site_bytes;

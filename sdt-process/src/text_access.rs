@@ -43,9 +43,9 @@ pub(crate) fn alone(change: impl FnOnce()) {
 /// The ability to write to text until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// `/proc/self/mem`.
+    /// `/proc/self/mem`. The program may close the descriptor during a change, and open a file of its own at this number.
     #[cfg(target_arch = "x86_64")]
-    memory: std::fs::File,
+    memory: crate::descriptor::Descriptor<std::fs::File>,
 }
 
 impl Access {
@@ -53,7 +53,7 @@ impl Access {
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn open() -> io::Result<Self> {
         let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem")?;
-        Ok(Self { memory })
+        Ok(Self { memory: crate::descriptor::Descriptor::new(memory)? })
     }
 
     /// Needs nothing: each store changes the protection of its page.
@@ -68,7 +68,7 @@ impl Access {
     /// The bytes are at a site of this image, and a step of `sdt_core`'s protocol, so that any thread may execute them now.
     #[cfg(target_arch = "x86_64")]
     pub(crate) unsafe fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(&self.memory, bytes, address as u64)
+        std::os::unix::fs::FileExt::write_all_at(self.memory.get()?, bytes, address as u64)
     }
 
     /// Stores bytes of a site, while its page is writable.
@@ -152,5 +152,28 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
     match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    /// The program closes all descriptors during a change, and opens a file, which gets the same number.
+    #[test]
+    fn a_file_of_the_program_is_not_written() {
+        let access = Access::open().unwrap();
+        let number = access.memory.number();
+        let file = tempfile::tempfile().unwrap();
+        // SAFETY: replaces the file at a descriptor that only `access` uses.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+        // SAFETY: nothing may be written, and the file has no text.
+        assert!(unsafe { access.write(0, &[1]) }.is_err());
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        drop(access);
+        // SAFETY: closes the descriptor that `dup2` made and `access` has left open.
+        assert_eq!(unsafe { libc::close(number) }, 0);
     }
 }

@@ -49,6 +49,20 @@ pub(crate) fn blocks_sigtrap(status: &str) -> bool {
     blocks && !has_ended(status)
 }
 
+/// Returns whether a debugger traces a thread of this process.
+///
+/// # Errors
+/// That of [`each`].
+pub(crate) fn is_debugged() -> io::Result<bool> {
+    let found = each(|_, status| Ok(has_tracer(status).then_some(())))?;
+    Ok(found.is_some())
+}
+
+/// Returns whether a status is that of a thread that a debugger traces.
+fn has_tracer(status: &str) -> bool {
+    field(status, "TracerPid").is_some_and(|tracer| tracer != "0")
+}
+
 /// Returns whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: a kernel thread, which blocks all signals and
 /// executes no code of the program.
 pub(crate) fn is_io_worker(stat: &str) -> bool {
@@ -73,6 +87,12 @@ mod tests {
         assert!(!blocks_sigtrap(&status("main", "R (running)", "ffffffffffffffef")));
         assert!(!blocks_sigtrap(&status("main", "Z (zombie)", "fffffffffffffeff")));
         assert!(!blocks_sigtrap(""));
+    }
+
+    #[test]
+    fn debuggers_are_recognised() {
+        let status = |tracer| format!("Name:\tmain\nPPid:\t1\nTracerPid:\t{tracer}\n");
+        assert!(has_tracer(&status("42")) && !has_tracer(&status("0")) && !has_tracer(""));
     }
 
     /// Workers are known by a flag of the kernel, as any thread can have their name.

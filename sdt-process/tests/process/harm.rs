@@ -79,6 +79,43 @@ fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     }
 }
 
+/// A debugger writes the first byte of the site back when it removes its breakpoint: behind it must be the bytes that were there before.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn breakpoints_of_a_debugger_are_respected() {
+    use std::os::unix::fs::FileExt as _;
+
+    let mut subject = Subject::new("jump");
+    let mut consumer = Consumer::of(subject.id());
+    consumer.0.open().unwrap();
+    let probe = consumer.probe("work");
+    let site = consumer.0.sites(probe).unwrap()[0].address;
+    // SAFETY: becomes the debugger of a child, which changes nothing in this process.
+    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, subject.id().cast_signed(), 0, 0) };
+    assert_eq!(seized, 0, "{}", std::io::Error::last_os_error());
+    let path = format!("/proc/{}/mem", subject.id());
+    let memory = fs::File::options().read(true).write(true).open(path).unwrap();
+    let insert = || {
+        let mut kept = [0];
+        memory.read_exact_at(&mut kept, site).unwrap();
+        memory.write_all_at(&[0xcc], site).unwrap();
+        kept
+    };
+    let kept = insert();
+    let reason = refused(&mut consumer);
+    assert!(reason.contains("a debugger has a breakpoint at a site"), "{reason}");
+    memory.write_all_at(&kept, site).unwrap();
+    assert!(is_traced(&mut subject));
+    // The probe stays enabled, and is disabled at the next occasion.
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    let kept = insert();
+    consumer.0.close().ok();
+    memory.write_all_at(&kept, site).unwrap();
+    assert_eq!(subject.ask("fire 2 100"), "200");
+    assert!(is_traced(&mut subject));
+    subject.end();
+}
+
 /// A filter that is installed after the start may forbid anything. Each of these calls would end the process.
 #[test]
 fn an_unknown_filter_ends_nothing() {
