@@ -18,11 +18,11 @@ use crate::types::{
 pub struct Packet {
     /// The port's name.
     pub port: &'static CStr,
-    /// The layer's.
+    /// The name of the layer.
     pub layer: &'static CStr,
     /// The port's name again, as Rust has it.
     pub name: &'static str,
-    /// The layer's.
+    /// The name of the layer.
     pub layer_name: &'static str,
     /// Before it was processed.
     pub before: FlowId,
