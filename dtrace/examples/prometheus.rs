@@ -1,6 +1,7 @@
 //! A kernel's aggregations for Prometheus: `prometheus ADDRESS LISTEN 'CLAUSES'`, for example
-//! `prometheus unix:/run/kernel.sock 127.0.0.1:9100 'syscall:::entry { @calls[probefunc] = count(); }'`.
+//! `prometheus unix:/run/kernel.sock 127.0.0.1:9100 'shop:::request-done { @requests[args.path] = count(); }'`.
 //!
+//! A key that is an argument of the probe becomes a label with its name: `requests{path="/cart"} 12`. Other keys are `key0` and so on.
 //! No text is parsed: what has been aggregated comes as Rust's own values.
 
 use std::io::{Read as _, Write as _};
