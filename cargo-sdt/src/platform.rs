@@ -183,7 +183,7 @@ pub struct NotARelease(String);
 impl FreeBsd {
     /// Returns any kernel of the oldest release.
     pub const fn oldest() -> Self {
-        Self(Release::of_major(Release::OLDEST).expect("one of those that modules are built for"))
+        Self(Release::of_major(Release::OLDEST).expect("the oldest release is a supported one"))
     }
 
     /// Returns any kernel of a major release.
@@ -253,7 +253,7 @@ impl FreeBsd {
 impl Default for FreeBsd {
     /// The newest major release.
     fn default() -> Self {
-        Self(Release::of_major(Release::NEWEST).expect("one of those that modules are built for"))
+        Self(Release::of_major(Release::NEWEST).expect("the newest release is a supported one"))
     }
 }
 

@@ -434,7 +434,7 @@ impl<'data> Elf<'data> {
         self.loaded().map(|section| section.size).fold(0, u64::saturating_add)
     }
 
-    /// Returns all symbols, without the null symbols that the tables begin with.
+    /// Returns all symbols, without the null symbols at the start of the tables.
     pub(super) fn all_symbols(&self) -> impl Iterator<Item = &Symbol> {
         self.symbols.iter().skip(1).chain(self.more_symbols.iter().skip(1))
     }

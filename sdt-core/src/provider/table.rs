@@ -1,4 +1,4 @@
-//! The provider every image is to its framework: the functions of the ops table, over the records.
+//! The functions of the ops table with which an image registers its providers. They work on the records of the image.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;

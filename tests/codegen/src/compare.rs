@@ -7,31 +7,31 @@ use iced_x86::Register;
 
 use crate::function::{Function, Instruction, SITE_NOP};
 
-/// How alike two hot paths are, the sites' nops left out.
+/// The similarity of two hot paths, without the nops of sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
     /// Other instructions, or more, or fewer.
     Different,
-    /// The same instructions in another order.
+    /// The same instructions in a different order.
     Reordered,
-    /// The same instructions in the same order. Registers may be others, and so may the places that
-    /// jumps go to; mnemonics, kinds of operands and immediates are the same.
+    /// The same instructions in the same order. Registers and targets of jumps may differ; mnemonics, kinds of operands
+    /// and immediates are equal.
     Same,
 }
 
-/// What sites have done to a function.
+/// The effect of sites on a function.
 #[derive(Debug)]
 pub struct Comparison {
-    /// How alike the hot paths are. If one is `frameless`, then what sets up a frame and leaves it is
-    /// not looked at.
+    /// The similarity of the hot paths. If one is `frameless`, the instructions that set up and remove a frame are
+    /// ignored.
     pub likeness: Likeness,
     /// The function without sites sets up a frame, the one with sites does so in its cold code only.
     pub frameless: bool,
-    /// How many sites there are.
+    /// The number of sites.
     pub sites: usize,
-    /// How many more instructions the hot path has, the sites' nops among them.
+    /// The number of additional instructions of the hot path, including the nops of sites.
     pub instructions: isize,
-    /// How many more bytes the hot path has.
+    /// The number of additional bytes of the hot path.
     pub bytes: i64,
     /// Registers that the hot path saves only because of the sites.
     pub newly_saved: BTreeSet<Register>,
@@ -91,7 +91,7 @@ fn shapes(function: &Function, wanted: impl Fn(&Instruction) -> bool) -> Vec<Str
     hot.filter(|instruction| wanted(instruction)).map(Instruction::shape).collect()
 }
 
-/// Only the very five bytes count as a site: anything else at a patchpoint is a difference.
+/// Only exactly these five bytes count as a site: any other code at a patchpoint is a difference.
 fn is_site_nop(function: &Function, instruction: &Instruction) -> bool {
     function.is_site(instruction) && function.bytes_of(instruction) == SITE_NOP
 }

@@ -63,8 +63,7 @@ impl Instruction {
         self.len() == 0
     }
 
-    /// What it does and to what kinds of operands, whichever registers hold them and wherever it
-    /// jumps: `mov Register Memory`.
+    /// Returns the mnemonic and the kinds of operands, without registers and targets of jumps: `mov Register Memory`.
     pub fn shape(&self) -> String {
         let kinds = self.decoded.op_kinds().map(|kind| match kind {
             OpKind::Register => "register".to_owned(),
@@ -146,7 +145,7 @@ impl Instruction {
         sets
     }
 
-    /// Where it jumps to, calls left out.
+    /// Returns the target of a jump; `None` for calls.
     fn jumps_to(&self) -> Option<u64> {
         let jumps = matches!(
             self.decoded.flow_control(),
@@ -180,21 +179,21 @@ pub struct Function {
     pub symbol: Symbol,
     /// Its sites.
     pub sites: Vec<SiteRecord>,
-    /// What can be reached from its entry while no site is patched, by address.
+    /// The instructions that are reachable from its entry while no site is patched, by address.
     pub hot: Vec<Instruction>,
-    /// What can be reached from its sites' targets only, by address.
+    /// The instructions that are reachable only from the targets of its sites, by address.
     pub cold: Vec<Instruction>,
     bytes: Vec<u8>,
 }
 
 impl Function {
-    /// Takes a function apart.
+    /// Decodes a function.
     ///
-    /// A call is taken to return, so a function that calls one that does not is refused where the code
-    /// behind the call is none.
+    /// Every call is assumed to return. If a called function does not return and the bytes after the call are not code,
+    /// the function is refused.
     ///
     /// # Errors
-    /// It has no text, control leaves the instructions, or jumps through a register.
+    /// The function has no text, control leaves the instructions, or the function jumps through a register.
     pub fn analyse(image: &Image, symbol: &Symbol) -> Result<Self, FunctionError> {
         let bytes = image.text(symbol.address, symbol.len).ok_or_else(|| {
             FunctionError::NoText { name: symbol.name.clone(), address: symbol.address }
@@ -253,7 +252,7 @@ impl Function {
         self.cold.iter().map(Instruction::len).sum()
     }
 
-    /// How many bytes of the function are neither hot nor cold, nor padding.
+    /// Returns the number of bytes of the function that are neither hot, nor cold, nor padding.
     pub fn unreached_bytes(&self) -> u64 {
         let mut reached = BTreeSet::new();
         for instruction in self.hot.iter().chain(&self.cold) {
@@ -282,7 +281,7 @@ impl Function {
         let code: BTreeMap<_, _> =
             self.hot.iter().chain(&self.cold).map(|of| (of.address(), of)).collect();
         let mut alive = BTreeSet::new();
-        // For each address: the registers that are not written yet on the paths to it.
+        // For each address, the registers that are not written yet on the paths to the address.
         let mut known: BTreeMap<u64, BTreeSet<Register>> = BTreeMap::new();
         let all = (0..32).map(|i| Register::ZMM0 + i).chain((0..8).map(|i| Register::K0 + i));
         let mut open = vec![(address, all.collect::<BTreeSet<_>>())];

@@ -13,10 +13,10 @@ const SITE_LEN: usize = 32;
 /// Why a program cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// It is no object file this crate knows.
+    /// The file is not a supported object file.
     #[error("the program cannot be read: {0}")]
     Object(#[from] object::Error),
-    /// The section of sites is not a whole number of records.
+    /// The size of the section of sites is not a multiple of the record size.
     #[error("{SITES} is {0} bytes long, which is no multiple of {SITE_LEN}")]
     RaggedSites(usize),
 }
@@ -26,7 +26,7 @@ pub enum ImageError {
 pub struct Symbol {
     /// Its name, demangled, without a hash.
     pub name: String,
-    /// Where it starts.
+    /// Its address.
     pub address: u64,
     /// Its length in bytes.
     pub len: u64,
@@ -75,7 +75,7 @@ impl Image {
     /// they are relocated when it is loaded, and all fields are 0 here.
     ///
     /// # Errors
-    /// It cannot be read, or its sites are not a whole number of records.
+    /// The file cannot be read, or the size of its sites is not a multiple of the record size.
     pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
         let file = object::File::parse(bytes)?;
         let mut functions = Vec::new();

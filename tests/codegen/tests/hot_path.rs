@@ -1,4 +1,4 @@
-//! What a disabled site costs: the function with it is the function without it and one nop.
+//! The cost of a disabled site: the function with the site equals the function without it plus one nop.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -18,15 +18,15 @@ const COLD_MANY_WORDS: u64 = 120;
 /// Most cold bytes of a site with an evaluator.
 const COLD_EVALUATED: u64 = 80;
 
-/// With frame pointers or without them.
+/// The use of frame pointers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Frames {
     Without,
-    /// Where the compiler wants them.
+    /// Frames only in functions for which the compiler uses one.
     With,
-    /// As kernel modules are compiled: at the entry, and loops are not kept together with their cold blocks.
+    /// As in kernel modules: frames at the entry, and loops are separate from their cold blocks.
     WithAndColdLoops,
-    /// The same, with landing pads for indirect branches and a shadow stack (`-Zcf-protection`).
+    /// As in kernel modules, with landing pads for indirect branches and a shadow stack (`-Zcf-protection`).
     WithLandingPads,
 }
 
@@ -34,7 +34,7 @@ impl Frames {
     fn image(self) -> &'static Image {
         static IMAGES: [OnceLock<Image>; 4] = [const { OnceLock::new() }; 4];
         IMAGES[self as usize].get_or_init(|| {
-            // Of the program alone, whose functions are compared, with what they inline.
+            // Options only for the program whose functions are compared, including the functions that they inline.
             let mut own = Vec::new();
             if self != Self::Without {
                 own.push(CODE_SHAPE[0]);
@@ -61,7 +61,7 @@ impl Frames {
         let (plain, probed) = (self.function("plain", name), self.function("probed", name));
         assert!(plain.sites.is_empty() && plain.cold.is_empty(), "{name}");
         assert!(!probed.sites.is_empty() && !probed.cold.is_empty(), "{name}");
-        // Nothing was overlooked: every byte is hot, cold or padding.
+        // Every byte is hot, cold or padding.
         assert_eq!((plain.unreached_bytes(), probed.unreached_bytes()), (0, 0), "{name}");
         for site in &probed.sites {
             let nop = probed.hot.iter().find(|i| i.address() == site.patchpoint);
@@ -75,11 +75,12 @@ impl Frames {
 /// A function, and how many hot instructions it may have more where that is not one nop a site.
 struct Subject {
     name: &'static str,
-    /// How many cold bytes a site may have.
+    /// The greatest number of cold bytes of a site.
     cold: u64,
-    /// How alike the hot paths must be.
+    /// The required similarity of the hot paths.
     likeness: Likeness,
-    /// By [`Frames`]; `None`: held to the rule. What landing pads add they add with and without sites.
+    /// The allowed difference, by [`Frames`]; `None`: the rule applies. Landing pads add the same instructions with and
+    /// without sites.
     at_most: [Option<isize>; 3],
 }
 
@@ -184,7 +185,7 @@ const SUBJECTS: [Subject; 54] = [
     plain("shared_subexpression").but([Some(2), Some(-1), Some(2)]),
 ];
 
-/// What of a subject is not as it should be.
+/// Returns the violations of a subject.
 fn complaint(subject: &Subject, frames: Frames, found: &Comparison) -> Option<&'static str> {
     let sites = found.sites as isize;
     if found.cold_bytes > subject.cold * found.sites as u64 {

@@ -42,13 +42,13 @@ fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
 
 /// Compiles at a level, and checks every site. The cold code of subjects that are marked so must be out of line.
 fn level(level: &str) {
-    // For the program alone: cargo compiles its dependencies once, and the code inlined from them is in the program.
+    // Only for the program: cargo compiles its dependencies once, and the program contains the code inlined from them.
     let setting = match level.parse::<u8>() {
         Ok(number) => format!("package.codegen-subjects.opt-level={number}"),
         Err(_) => format!("package.codegen-subjects.opt-level={level:?}"),
     };
     let profile = &[&[&*setting], &PROFILE[..]].concat();
-    // As the targets of kernel modules have it.
+    // As in the targets of kernel modules.
     let own = &CODE_SHAPE;
     let build = Build { package: "codegen-subjects", rustflags: &KERNEL_LIKE, own, profile };
     let image = build.image();

@@ -1,12 +1,12 @@
-//! Nothing that a site does can panic, nor anything that `sdt-framework` does when it fires, whatever programs in D are
-//! enabled: the linker finds no call of the panic handler.
+//! The code of a site cannot panic, nor can `sdt-framework` when a probe fires, for any D programs: the linker finds no
+//! call of the panic handler.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
 
 use support::{Build, KERNEL_LIKE, PROFILE};
 
-/// Whether the program links, or what the linker says.
+/// Returns whether the program links, or the linker's messages.
 fn linked(cfgs: &[&str]) -> Result<(), String> {
     let package = "codegen-panics";
     let own = [cfgs, &["-Clto=fat"]].concat();

@@ -1,4 +1,4 @@
-//! No record is lost and none is doubled, whatever the linker does.
+//! With every linker and option, no record is lost and none is duplicated.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -40,7 +40,7 @@ fn check(linker: Linker, lto: &str, position_independent: bool) {
     }
     let lto = format!("-Clto={lto}");
     let own = [&STRESS, linker.flags(), &[&*lto]].concat();
-    // What is in one set comes from many objects.
+    // The records of one set are from many objects.
     let profile = &[&["package.codegen-sets.codegen-units=16"], &PROFILE[..]].concat();
     let build = Build { package: "codegen-sets", rustflags: &rustflags, own: &own, profile };
     let (image, output) = build.then(|path: &Path| {

@@ -1,4 +1,4 @@
-//! What of a function is run while no probe is enabled, and what only then.
+//! The part of a function that runs while no probe is enabled, and the part that runs only while one is enabled.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,12 @@ pub fn nops(unit: &Unit, at: Place, len: u64) -> anyhow::Result<Vec<u64>> {
     Ok(lengths)
 }
 
-/// How large a function is, taken apart.
+/// The sizes of the parts of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// How many instructions can be reached while no site is patched.
+    /// The number of instructions that are reachable while no site is patched.
     pub hot_instructions: i64,
-    /// How many of them set up the function's frame and leave it.
+    /// The number of those instructions that set up and remove the function's frame.
     pub frame_instructions: i64,
     /// Their size in bytes.
     pub hot_bytes: i64,

@@ -16,13 +16,13 @@ use object::{Object as _, ObjectSection as _};
 pub struct Layout {
     /// Its size in bytes.
     pub size: u64,
-    /// Its alignment, where the information has it: it does for Rust.
+    /// Its alignment, if the debugging information contains it, as for Rust.
     pub align: Option<u64>,
     /// Its fields.
     pub fields: BTreeMap<String, Field>,
 }
 
-/// Where a field is.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its offset in bytes.
@@ -45,7 +45,7 @@ pub fn layouts(object: &[u8]) -> anyhow::Result<BTreeMap<String, Layout>> {
         }
         let mut relocations = Relocations::default();
         for (offset, relocation) in section.relocations() {
-            // What it cannot apply is about lines, which are not looked at here.
+            // It cannot apply relocations of line tables, which are not used here.
             let _ = relocations.0.add(&file, offset, relocation);
         }
         sections.insert(name.to_owned(), (section.uncompressed_data()?, relocations));
@@ -142,7 +142,7 @@ impl<'a> Units<'a> {
         Ok(Some(gimli::Reader::to_string_lossy(&name)?.into_owned()))
     }
 
-    /// Where the type is that an entry of a unit refers to.
+    /// Returns the offset of the type to which an entry of a unit refers.
     fn reference<'u>(
         &'u self,
         unit: &'u Unit<'a>,
@@ -176,7 +176,7 @@ impl<'a> Units<'a> {
     }
 }
 
-/// How many elements the array at an offset of a unit has, in all its dimensions.
+/// Returns the number of elements of the array at an offset of a unit, in all dimensions.
 fn count(unit: &Unit<'_>, array: UnitOffset) -> anyhow::Result<u64> {
     let mut count = 1;
     let mut tree = unit.entries_tree(Some(array))?;

@@ -9,7 +9,7 @@ use conformance::table::{self, Table};
 use harness::workspace;
 use harness::zig::Zig;
 
-/// Where the tables are in the documentation: between these lines.
+/// The lines that enclose the tables in the documentation.
 const DOCUMENT: &str = "docs/benchmarks.md";
 const BEGIN: &str = "<!-- cargo xtask bench --beside-c --update: from here -->\n";
 const END: &str = "<!-- to here -->\n";

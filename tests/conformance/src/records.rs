@@ -1,8 +1,8 @@
-//! What an object has for the kernel's sdt: the records that its linker sets lead to, in a form in which those of
-//! C and of Rust can be compared.
+//! The records of an object for the kernel's sdt, found through its linker sets, in a form that allows comparing C with
+//! Rust.
 //!
-//! A record is its bytes, without those of pointers, and its pointers: which relocation makes each, and what it
-//! points to, said by what that is and not by where. Where the fields are, the layouts of C's structures say.
+//! A record consists of its bytes without pointers, and of its pointers: the relocation of each, and its target,
+//! identified by kind and not by address. The layouts of C's structures give the positions of the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ const TRACEPOINT: u64 = 32;
 /// Everything that the sets lead to, under a name for each record.
 pub type Records = BTreeMap<Name, Record>;
 
-/// Which record it is.
+/// The identity of a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// Of a provider.
@@ -29,7 +29,7 @@ pub enum Name {
     Probe([String; 4]),
     /// Of a probe's argument.
     Argument([String; 4], u32),
-    /// Of a site: the function it is in, and the how manieth site of that it is.
+    /// Of a site: its function, and its number among the sites of the function.
     Site(String, usize),
 }
 
@@ -44,7 +44,7 @@ pub struct Record {
     pub writable: bool,
 }
 
-/// What a pointer points to.
+/// The target of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pointee {
     /// A string.
@@ -60,9 +60,9 @@ pub enum Pointee {
 pub struct Tracepoint {
     /// The probe it fires.
     pub probe: Name,
-    /// Where its nop is.
+    /// The position of its nop.
     pub patchpoint: Place,
-    /// Where its cold code is.
+    /// The position of its cold code.
     pub target: Place,
 }
 
@@ -112,7 +112,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Where the elements of a set of pointers point to.
+    /// Returns the targets of the elements of a set of pointers.
     fn set(&self, name: &str) -> anyhow::Result<BTreeSet<Place>> {
         let mut elements = BTreeSet::new();
         for (section, start) in self.unit.pieces(name) {
@@ -131,7 +131,7 @@ impl Reader<'_> {
         Ok(elements)
     }
 
-    /// Where the records of sites are, and what they say, by the addresses of the nops.
+    /// Returns the positions and contents of the records of sites, by the addresses of the nops.
     fn sites(&self) -> anyhow::Result<Vec<(Place, Tracepoint)>> {
         let mut sites = Vec::new();
         for (section, start) in self.unit.pieces("set_sdt_tracepoint_set") {
@@ -216,7 +216,7 @@ impl Reader<'_> {
         Ok(Record { bytes, pointers, writable: self.unit.section_of(place).writable })
     }
 
-    /// What the pointer at an offset of a structure points to.
+    /// Returns the target of the pointer at an offset of a structure.
     fn pointee(&self, structure: &str, offset: u64, target: Place) -> anyhow::Result<Pointee> {
         let fields = &self.layout(structure)?.fields;
         let field = fields.iter().find(|(_, field)| field.offset == offset);

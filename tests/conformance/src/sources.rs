@@ -40,7 +40,7 @@ pub fn c(zig: &Zig, arch: Arch, file: &str, options: &[&str]) -> anyhow::Result<
     Ok(fs::read(object)?)
 }
 
-/// What the Rust side is built for, besides an architecture.
+/// The target of the Rust side, without the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
     /// The kernel's own sdt, of a major release of FreeBSD.
@@ -111,21 +111,21 @@ pub struct Rust {
 /// Compiles the Rust side, with debugging information and optimised as kernels are (`-O2`).
 ///
 /// # Errors
-/// What cargo says.
+/// Cargo's messages.
 pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     let six: &[_] = if build.freebsd() >= 15 { &["--features", "six"] } else { &[] };
     compile(PROBES, "conformance_probes", six, arch, build)
 }
 
-/// The same, with the functions that hand over arguments of every kind.
+/// The same, with the functions that pass arguments of every kind.
 ///
 /// # Errors
-/// What cargo says.
+/// Cargo's messages.
 pub fn arguments(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", &["--features", "arguments"], arch, build)
 }
 
-/// The same, with what must not be built.
+/// The same, with the code that must not compile.
 ///
 /// # Errors
 /// The compiler's messages. Success is a defect of the test.
@@ -136,7 +136,7 @@ pub fn refused(arch: Arch, build: Build) -> anyhow::Result<Rust> {
 /// Compiles another package, whose library is called `library`, in the same way.
 ///
 /// # Errors
-/// What cargo says.
+/// Cargo's messages.
 pub fn package(package: &str, library: &str, arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(package, library, &[], arch, build)
 }

@@ -1,5 +1,5 @@
-//! What a site costs in C and in Rust: the functions of `c/functions.c` and `probes/src/functions.rs`, each
-//! beside itself without its probe.
+//! The costs of a site in C and in Rust: compares each function of `c/functions.c` and `probes/src/functions.rs` with
+//! the same function without its probe.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ use crate::unit::Unit;
 /// Most arguments of a probe.
 const MOST_ARGUMENTS: usize = 6;
 
-/// What the site of one function costs.
+/// The cost of the site of one function.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// `leaf`, or `calls`.
     pub kind: &'static str,
-    /// How many arguments its probe has.
+    /// The number of arguments of its probe.
     pub arguments: usize,
     /// In C.
     pub c: Cost,
@@ -31,7 +31,7 @@ pub struct Row {
     pub frame: i64,
 }
 
-/// What a site adds to a function.
+/// The code that a site adds to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Instructions on the hot path, without those of the frame.

@@ -15,13 +15,13 @@ use cargo_sdt::internal::arch::Arch;
 /// An object.
 #[derive(Debug)]
 pub struct Unit {
-    /// What it is for.
+    /// Its architecture.
     pub arch: Arch,
     sections: BTreeMap<usize, Section>,
     functions: Vec<Function>,
 }
 
-/// A section of it.
+/// A section of an object.
 #[derive(Debug)]
 pub struct Section {
     /// Its name.
@@ -40,11 +40,11 @@ pub struct Section {
 pub struct Relocation {
     /// Its kind, a number of the architecture's.
     pub kind: elf::RelocationType,
-    /// What it points to.
+    /// Its target.
     pub target: Target,
 }
 
-/// What a relocation points to.
+/// The target of a relocation.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A place in the object.
@@ -66,7 +66,7 @@ pub struct Place {
 pub struct Function {
     /// Its symbol.
     pub name: String,
-    /// Where it begins.
+    /// Its start.
     pub start: Place,
     /// Its length in bytes.
     pub len: u64,
@@ -81,12 +81,12 @@ impl Function {
 }
 
 impl Place {
-    /// So many bytes further.
+    /// Returns the position this number of bytes further.
     pub fn after(self, bytes: u64) -> Self {
         Self { offset: self.offset + bytes, ..self }
     }
 
-    /// So many bytes further, or back.
+    /// Returns the position this number of bytes further or back.
     pub fn moved(self, bytes: i64) -> Self {
         Self { offset: self.offset.wrapping_add_signed(bytes), ..self }
     }
@@ -145,7 +145,7 @@ impl Unit {
         &self.sections[&place.section]
     }
 
-    /// So many bytes from a place on, if they are in the section.
+    /// Returns this number of bytes from a position, if they are in the section.
     pub fn bytes(&self, place: Place, len: u64) -> Option<&[u8]> {
         let start = usize::try_from(place.offset).ok()?;
         self.section_of(place).bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
@@ -163,7 +163,7 @@ impl Unit {
         found.map(move |(at, relocation)| (at - place.offset, relocation))
     }
 
-    /// Where the address at a place points to, if that is in this object.
+    /// Returns the target of the address at a position, if it is in this object.
     pub fn address(&self, place: Place) -> Option<Place> {
         match self.relocation(place)?.target {
             Target::Place(target) => Some(target),

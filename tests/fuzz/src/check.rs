@@ -9,8 +9,8 @@ const NEWEST: u32 = 15;
 /// Runs the target.
 ///
 /// # Panics
-/// When the check does, or when it finds nothing wrong and says nothing, or FreeBSD's loader would have panicked by what it
-/// has passed.
+/// If the check panics, if it reports neither errors nor a summary, or if FreeBSD's loader would panic on a file that
+/// passed the check.
 pub fn run(input: &[u8]) {
     let Some(Input { machine, file, .. }) = Input::new(FREEBSD, input) else { return };
     match cargo_sdt::internal::check::freebsd_module(

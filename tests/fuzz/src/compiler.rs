@@ -9,7 +9,7 @@ use dtrace_compiler::surroundings::{
 };
 use dtrace_compiler::{Compiler, Source, dof};
 
-/// Where every probe is that has a name.
+/// Surroundings in which every named probe exists.
 struct Anywhere;
 
 impl Surroundings for Anywhere {

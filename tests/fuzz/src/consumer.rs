@@ -37,20 +37,20 @@ const MOST: usize = 192 << 20;
 /// Answers that are given: the consumer ends before.
 const ANSWERS: usize = 20_000;
 
-/// What a kernel says instead.
+/// The false answer of a kernel.
 #[derive(Debug, Arbitrary)]
 struct Input {
-    /// Which program is traced, and how it is shown.
+    /// The traced program, and the form of the output.
     scenario: u8,
     options: u8,
     /// By the number of the answer, and again and again after so many.
     lies: Vec<(u8, Lie)>,
     again: Option<u8>,
-    /// What its one module declares, if it declares anything.
+    /// The declarations of its only module, if it has any.
     declares: Vec<Part>,
 }
 
-/// How many programs there are to lie about: the first byte of an input says which.
+/// The number of programs; the first byte of an input selects one.
 pub fn scenarios() -> u8 {
     SCENARIOS.len() as u8
 }
@@ -148,7 +148,7 @@ impl Output for Watched {
     }
 }
 
-/// A kernel that says what it was heard to say, and lies.
+/// A kernel that repeats recorded answers, and changes some of them.
 struct Liar {
     told: &'static Told,
     /// By what was asked, how often it was.
@@ -157,7 +157,7 @@ struct Liar {
     answers: VecDeque<u8>,
     given: usize,
     input: Input,
-    /// What its module declares.
+    /// The declarations of its module.
     declared: Option<Vec<u8>>,
 }
 
@@ -200,7 +200,7 @@ impl Liar {
 impl Transport for Liar {
     fn read(&mut self, buffer: &mut [u8], _: Duration) -> Result<usize, TransportError> {
         if self.answers.is_empty() || self.given > ANSWERS {
-            // Nothing comes any more; waiting for it takes real time.
+            // No more data will arrive; waiting takes real time.
             return Err(TransportError::Closed(None));
         }
         let count = buffer.len().min(self.answers.len());

@@ -1,4 +1,4 @@
-//! How much memory a piece of code uses at most: all of this program's is counted, by thread.
+//! Measures the greatest amount of memory that a piece of code uses: counts all memory of this program, by thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -26,21 +26,21 @@ use crate::server::{CPU, Machine, Small};
 const BYTES: usize = 64 << 10;
 const CONFIG: Config = Config { providers: 2, probes: 4, ecbs: 8, consumers: 2, buffer: 512 };
 
-/// What happens to it.
+/// A change of the dump.
 #[derive(Debug, Arbitrary)]
 struct Damage {
     /// Words that are another's. Places are counted from the header or from the end of the tables, where buffers are.
     words: Vec<(u16, Value)>,
-    /// Only so much of it is there, in 256ths.
+    /// The remaining part of it, in 256ths.
     cut: Option<u8>,
 }
 
-/// What stands in a word then.
+/// The new value of a word.
 #[derive(Debug, Arbitrary)]
 enum Value {
     Any(u64),
     Small(u8),
-    /// What stands in another one.
+    /// The value of another word.
     Of(u16),
     Flipped(u8),
 }
@@ -133,7 +133,7 @@ pub fn run(input: &[u8]) {
         let job = Job { claim: true, ..Job::default() };
         let shown = consume::run(client, &job, &Interrupt::new(), &mut Recorded, &mut output);
         if is_sound {
-            // Not the status of the program that was traced.
+            // The status is not that of the traced program.
             assert_eq!(shown.expect("a sound dump is shown"), 0);
             assert!(
                 traced.complaints.is_empty() && output.bytes() > 1000,

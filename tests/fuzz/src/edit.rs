@@ -95,7 +95,7 @@ enum Value {
     Any(u64),
 }
 
-/// Where the entries of a table are.
+/// The positions of the entries of a table.
 #[derive(Clone, Copy, Debug)]
 struct Table {
     start: usize,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dtrace_abi::glob;
 
-/// How often a match is tried that takes too long.
+/// The number of attempts for a match that takes too long.
 const TRIES: usize = 5;
 
 /// Runs the target.
@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
 
     let steps = (pattern.len() + 1) * (name.len() + 1);
     let limit = Duration::from_millis(20) + Duration::from_nanos(500) * steps as u32;
-    // What else the machine does can be in it, so once is not enough to be too slow.
+    // The measured time can include other work of the machine, so one slow attempt is not a failure.
     let mut tries = (0..TRIES).map(|_| {
         let start = cpu_time();
         let found = glob::matches(pattern, name);

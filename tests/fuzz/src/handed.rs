@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-/// So many bytes. They go when all is over.
+/// Memory of this size, which is freed at the end.
 pub(crate) struct Handed(*mut [MaybeUninit<u8>]);
 
 impl Handed {

@@ -1,7 +1,7 @@
-//! The stand-in kernel's module loader as illumos's: files are refused or loaded, and leave nothing behind; and
-//! `cargo xtask check`, beside it: what that finds nothing wrong with is loaded, with as many sites.
+//! The stand-in kernel's loader for illumos modules: files are refused or loaded, and leave no state. In addition
+//! `cargo xtask check`: a file without findings is loaded, with the same number of sites.
 //!
-//! The kernel around it is one that calls no code: what krtld would have called is checked.
+//! The kernel around it executes no code: the test checks the functions that krtld would call.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -28,7 +28,7 @@ mod choice {
     pub(super) const REFUSE_INIT: u8 = 2;
     /// `_fini` fails, until it has done so once.
     pub(super) const REFUSE_FINI: u8 = 4;
-    /// There is no memory.
+    /// No memory is available.
     pub(super) const NO_MEMORY: u8 = 8;
     /// The kernel exports nothing.
     pub(super) const NO_SYMBOLS: u8 = 16;

@@ -1,6 +1,6 @@
-//! The stand-in kernel's module loader: files are refused or loaded, and leave nothing behind.
+//! The stand-in kernel's module loader: files are refused or loaded, and leave no state.
 //!
-//! The kernel around it is one that calls no code: what the loader would have called is checked.
+//! The kernel around it executes no code: the test checks the functions that the loader would call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ mod choice {
     pub(super) const REFUSE_LOAD: u8 = 2;
     /// Handlers do not want to be unloaded, until they have said so once.
     pub(super) const REFUSE_QUIESCE: u8 = 4;
-    /// There is no memory.
+    /// No memory is available.
     pub(super) const NO_MEMORY: u8 = 8;
     /// The kernel exports nothing but what modules are registered with.
     pub(super) const NO_SYMBOLS: u8 = 16;
@@ -211,7 +211,7 @@ impl Kernel for Machinery {
     }
 }
 
-/// What the linker trusts in besides.
+/// Other parts that the linker trusts.
 fn check_linked(image: &Linked) {
     for function in image.constructors().chain(image.destructors()) {
         assert!(image.is_code(function));

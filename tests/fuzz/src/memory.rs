@@ -18,7 +18,7 @@ pub struct Memory {
     reserved: RefCell<BTreeMap<u64, usize>>,
     /// By their base.
     mapped: RefCell<BTreeMap<u64, Mapped>>,
-    /// Nothing more can be mapped.
+    /// No more memory can be mapped.
     pub full: Cell<bool>,
     /// Whether images may have empty segments: krtld keeps them, FreeBSD's loader leaves them out.
     allows_empty: bool,

@@ -1,7 +1,7 @@
-//! The protocol between kernel and consumer: frames in both directions, whole, damaged and amid noise.
+//! The protocol between kernel and consumer: frames in both directions, complete, damaged and within noise.
 //!
-//! Beside it stands a reference: COBS and the CRC as their definitions say, over what
-//! postcard makes of a message.
+//! The results are compared with a reference: COBS and the CRC by their definitions, over the output of postcard for a
+//! message.
 
 use std::fmt::Debug;
 
@@ -19,7 +19,7 @@ enum Piece {
     Noise(Vec<u8>),
     /// A frame whose content may be no message, but whose checksum is right.
     Frame(Vec<u8>),
-    /// The same, with one byte put over another one, put in, or left out.
+    /// The same, with one byte replaced, inserted or removed.
     Damaged { content: Vec<u8>, at: u16, damage: Damage },
 }
 
@@ -90,7 +90,7 @@ where
     assert!(matches!(&arrived, Some(Arrived::Ours(Ok(message))) if message == last), "{arrived:?}");
 }
 
-/// What a frame is taken for: by its first byte, which COBS has put behind the distance to the first zero byte.
+/// The kind of a frame, by its first byte, which follows COBS's distance to the first zero byte.
 fn arrive<T: DeserializeOwned>(frame: &[u8]) -> Arrived<T> {
     if frame[0] != 1 && frame.get(1) == Some(&OTHERS) {
         Arrived::Ours(open(frame))

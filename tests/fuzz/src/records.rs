@@ -31,7 +31,7 @@ struct Image {
     probes: Vec<ProbeRecord>,
     sites: Vec<SiteRecord>,
     arg_lists: Vec<(u8, u8)>,
-    /// Where there are nops.
+    /// The positions of nops.
     nops: [u8; 8],
 }
 
@@ -74,7 +74,7 @@ enum Address {
     Wild(u64),
 }
 
-/// Where everything is, while the target runs.
+/// The positions of all parts while the target runs.
 struct Memory {
     providers: Vec<Provider>,
     probes: Vec<Probe>,
@@ -91,8 +91,7 @@ thread_local! {
 /// Runs the target.
 ///
 /// # Panics
-/// When a record that is no good is passed over, or one that is good refused, or the tables are not what they
-/// have to be.
+/// If an invalid record is accepted, a valid one is refused, or the tables are wrong.
 pub fn run(input: &[u8]) {
     let Ok(image) = Image::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let mut memory = Memory::new(&image);
@@ -106,7 +105,7 @@ pub fn run(input: &[u8]) {
             memory.patch();
         }
     }
-    // It may be tried again.
+    // A second attempt is possible.
     assert_eq!(memory.link(), first);
     PROBES.set(std::ptr::null());
 }
@@ -287,7 +286,7 @@ impl Memory {
         declared.filter_map(Probe::arg_types).chain(listed.map(|list| *(list.types)()))
     }
 
-    /// What the walk has tied together.
+    /// The links that the walk has set.
     fn check_links(&self) {
         assert!(self.sites.is_sorted_by_key(Site::patchpoint));
         for site in &self.sites {

@@ -48,7 +48,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rseq,
     libc::SYS_prctl,
     libc::SYS_exit,
-    // Of this process alone: by these it aborts.
+    // Allowed for this process only: it aborts with these.
     libc::SYS_tgkill,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
@@ -58,7 +58,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_getpgrp,
 ];
 
-/// What opening a file may not ask for.
+/// Flags that are refused when a file is opened.
 const CHANGES: u32 =
     (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND) as u32;
 
@@ -75,7 +75,7 @@ const fn load(at: u32) -> libc::sock_filter {
     filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0, 0)
 }
 
-/// Goes on behind so many instructions if the word is this one, or not.
+/// Skips this number of instructions if the word is equal, or if not.
 const fn equal(k: u32, jump_true: u8, jump_false: u8) -> libc::sock_filter {
     filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, jump_true, jump_false)
 }
@@ -112,7 +112,7 @@ extern "C" fn refused(_: libc::c_int) {
     std::process::abort();
 }
 
-/// What a system call ends with that is not allowed: once for the process.
+/// Installs the handler of forbidden system calls, once for the process.
 fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -183,7 +183,7 @@ mod tests {
                 child.args([name, "--exact", "--nocapture"]).env(ROLE, role).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.success(), is_allowed, "{role}: {said}");
-            // Who starts a program blocks all signals before: the kernel ends it without a word.
+            // `Command` blocks all signals before it starts a program, so the kernel ends the child without a message.
             let is_ended =
                 said.contains("has an effect") || output.status.signal() == Some(libc::SIGSYS);
             assert_eq!(is_ended, !is_allowed, "{role}: {said}");

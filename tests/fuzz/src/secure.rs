@@ -55,23 +55,23 @@ enum Step {
     Noise(Vec<u8>),
     /// A bit is changed of what has not been taken yet.
     Flip { at: u16, bit: u8 },
-    /// So many bytes are lost of it, at its end.
+    /// This number of bytes is lost at its end.
     Lose(u8),
-    /// Something comes again that a consumer said at some time.
+    /// The attacker repeats an earlier message of a consumer.
     Replay { from: u16, length: u8 },
-    /// Something comes back that the server said at some time.
+    /// The attacker sends an earlier message of the server back.
     Reflect { from: u16, length: u8 },
-    /// So much the line takes from now on.
+    /// The line accepts this number of bytes from now on.
     Room(u8),
     /// Time goes by.
     Wait(u16),
-    /// The server does what there is to do, and the consumer takes what it has sent.
+    /// The server handles all requests, and the consumer reads the answers.
     Serve,
     /// The line is cut.
     Cut,
 }
 
-/// What there is beside connections.
+/// The state outside connections.
 #[derive(Default)]
 struct World {
     clock: Cell<u64>,
@@ -101,7 +101,7 @@ impl SecureHost for Host<'_> {
 #[derive(Default)]
 struct Line {
     arriving: VecDeque<u8>,
-    /// What the server has taken.
+    /// The bytes that the server has read.
     taken: Vec<u8>,
     sent: Vec<u8>,
     room: usize,
@@ -135,12 +135,12 @@ impl Stream for Socket<'_> {
 struct Consumer {
     /// All that it has said, from its first byte on.
     said: Vec<u8>,
-    /// Where its first message after the handshake ends.
+    /// The end of its first message after the handshake.
     first: Option<usize>,
     shaking: Option<HandshakeState>,
     noise: Option<TransportState>,
     asked: Vec<Header>,
-    /// What it has understood of what the server sent, and how far.
+    /// The decrypted messages of the server, and the position up to which they were decrypted.
     heard: Vec<u8>,
     at: usize,
 }
@@ -229,7 +229,7 @@ fn connection(dtrace: &Small, world: &World, steps: impl Iterator<Item = Step>) 
     let mut server: Server<'_, MIN_FRAME, 3> = Server::new(dtrace, &NoSites, Rights::ALL);
     let mut secure = Secure::new(Socket(&line), &KEY, Host(world), LIMITS);
     let mut consumer = Consumer::default();
-    // Whether all that arrives is what the consumer says.
+    // Whether only messages of the consumer arrive.
     let mut alone = true;
     let mut over = false;
     for step in steps.chain([Step::Serve]) {
@@ -299,7 +299,7 @@ fn connection(dtrace: &Small, world: &World, steps: impl Iterator<Item = Step>) 
     world.down.borrow_mut().extend(&line.borrow().sent);
 }
 
-/// What has to hold whenever the server has done what there is to do.
+/// Checks the conditions that hold after the server has handled all requests.
 fn check(line: &Line, consumer: &Consumer, proven: bool) {
     if proven {
         let first = consumer.first.expect("only the consumer has the key");

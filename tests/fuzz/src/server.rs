@@ -1,5 +1,5 @@
-//! The framework's server: any bytes over its line, while probes fire. What it sends is always whole replies to what was
-//! asked, and when the line is gone nothing is left open.
+//! The framework's server: any bytes over its line, while probes fire. It sends only complete replies to requests, and
+//! after the line is lost no consumer is open.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -131,7 +131,7 @@ enum Step {
     Program {
         channel: u8,
     },
-    /// So much the line takes at a time from now on.
+    /// The line accepts this number of bytes at a time from now on.
     Room(u8),
     Serve,
     Reset,
@@ -268,7 +268,7 @@ struct Line {
     sent: Vec<u8>,
     room: usize,
     lost: bool,
-    /// What has been asked.
+    /// The requests.
     asked: Vec<Header>,
 }
 
@@ -334,7 +334,7 @@ impl Line {
     }
 }
 
-/// As many sites as the probe's number says.
+/// As many sites as the number of the probe.
 struct Numbered;
 
 impl Sites for Numbered {

@@ -43,7 +43,7 @@ pub enum WireError {
         /// The limit.
         limit: Duration,
     },
-    /// A consumer could not go on.
+    /// A consumer could not continue.
     #[error(transparent)]
     Consumer(dtrace::ClientError),
     /// The kernel panicked.

@@ -31,7 +31,7 @@ impl Addresses {
         Some(start)
     }
 
-    /// Gives a stretch back, by its start; returns whether it was reserved.
+    /// Releases a range, identified by its start; returns whether the range was reserved.
     pub fn give_back(&mut self, start: u64) -> bool {
         let before = self.used.len();
         self.used.retain(|range| range.start != start);

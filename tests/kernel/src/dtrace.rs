@@ -136,7 +136,7 @@ const CONFIG: Config = Config { buffer: RECORDS * Record::SIZE, ..Config::DEFAUL
 /// DTrace, as far as this kernel has it.
 pub(crate) type Framework = Dtrace<Machine>;
 
-/// It.
+/// The DTrace of the stand-in kernel.
 pub(crate) static DTRACE: Framework = Dtrace::new(Machine);
 
 /// Rates at which `profile` fires.

@@ -1,4 +1,4 @@
-//! The stand-in kernel, on bare metal. What it does with modules is in the library.
+//! The stand-in kernel, on bare metal. The library contains the handling of modules.
 #![no_std]
 #![no_main]
 // printf and panic take C's variable arguments.

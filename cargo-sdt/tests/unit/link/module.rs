@@ -62,7 +62,7 @@ fn pointer(
 }
 
 /// An object with a probe and its entry of the set in a group, and another entry that is not writable. Its site passes
-/// `count` arguments to the probe.
+/// `arguments` arguments to the probe.
 fn object(arch: Arch, function: &str, arguments: u32) -> Vec<u8> {
     let architecture = match arch {
         Arch::X86_64 => Architecture::X86_64,

@@ -12,7 +12,7 @@ unsafe extern "C" {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeBsd;
 
-// SAFETY: the functions are DTrace's, and interrupts are off from the one call to the other.
+// SAFETY: the functions are DTrace's, and interrupts are off between the two calls.
 unsafe impl Kernel for FreeBsd {
     #[inline(always)]
     fn functions(&self) -> &'static Functions {

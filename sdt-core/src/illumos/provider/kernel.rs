@@ -18,7 +18,7 @@ pub(super) unsafe fn hand_over(functions: *const Functions) {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Illumos;
 
-// SAFETY: the functions are DTrace's, and interrupts are off from the one call to the other.
+// SAFETY: the functions are DTrace's, and interrupts are off between the two calls.
 unsafe impl Kernel for Illumos {
     #[inline(always)]
     fn functions(&self) -> &'static Functions {

@@ -12,7 +12,7 @@ use sdt_framework::{Dtrace, Host, SpinLock};
 /// A kernel that knows everything, so that nothing is left out for want of an answer.
 struct Knowing;
 
-/// Nothing that the compiler knows.
+/// A value that the compiler cannot know.
 fn unknown<T>(value: T) -> T {
     black_box(value)
 }

@@ -1,4 +1,4 @@
-//! What a program without the standard library has; and the panic handler.
+//! The parts of a program without the standard library, and the panic handler.
 
 // For `main`, and for copies of memory.
 #[link(name = "c")]

@@ -85,7 +85,7 @@ sdt_provider! {
     }
 }
 
-/// Not to be seen through.
+/// Hides a value from the optimiser.
 #[inline(never)]
 fn same<T>(value: T) -> T {
     core::hint::black_box(value)

@@ -102,7 +102,7 @@ pub fn open_numbers(x: u64, y: u64, code: Option<i32>, letter: char) -> u64 {
     z ^ mix::<112>(z, x)
 }
 
-/// What formats its value, by a function and by one that looks like a constructor.
+/// Formats its value, by a function and by a function that looks like a constructor.
 #[inline(never)]
 pub fn shown(failure: &Failure, x: u64, y: u64) -> u64 {
     let z = mix::<113>(x, y);
@@ -278,7 +278,7 @@ pub fn kept_alive(size: u64, align: u64) -> u64 {
     made.wrapping_mul(3)
 }
 
-/// The same, whose addresses are handed over.
+/// The same; passes the addresses.
 #[inline(never)]
 pub fn kept_in_memory(size: u64, align: u64) -> u64 {
     let made = opaque(size | align);
@@ -371,8 +371,8 @@ pub fn two_sites(x: u64, y: u64) -> u64 {
     z ^ mix::<68>(z, x)
 }
 
-/// The work behind the site does not depend on the work before it. An instruction scheduler may mix the two only if there is no
-/// site between them.
+/// The work after the site does not depend on the work before it. An instruction scheduler can mix the two only if no
+/// site is between them.
 #[inline(never)]
 pub fn independent(x: u64, y: u64) -> u64 {
     let z = mix::<69>(x, y);
@@ -380,7 +380,7 @@ pub fn independent(x: u64, y: u64) -> u64 {
     z ^ mix::<70>(y, x)
 }
 
-/// The same expression before the site and behind it.
+/// The same expression before and after the site.
 #[inline(never)]
 pub fn shared_subexpression(x: u64, y: u64) -> u64 {
     let z = (x ^ (x >> 5)).wrapping_add(y << 3);
@@ -388,7 +388,7 @@ pub fn shared_subexpression(x: u64, y: u64) -> u64 {
     (z.wrapping_mul(0x5bd1_e995) ^ x).wrapping_add(y << 3)
 }
 
-/// So many values alive that all registers are taken at the site.
+/// Enough live values to occupy all registers at the site.
 #[inline(never)]
 pub fn under_pressure(v: &mut [u64; 13]) {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m] = v.map(hide);

@@ -42,7 +42,7 @@ impl Pair {
     }
 }
 
-/// Something that is changed through a reference.
+/// A value that is changed through a reference.
 pub struct Counter {
     hits: u64,
     bytes: u64,
@@ -55,7 +55,7 @@ impl Counter {
     }
 }
 
-/// Not to be seen through.
+/// Hides a value from the optimiser.
 #[inline(never)]
 fn opaque(x: u64) -> u64 {
     black_box(x) ^ 0x55
@@ -90,7 +90,7 @@ fn mix<const K: u32>(x: u64, y: u64) -> u64 {
     (x ^ (x >> (1 + K % 61))).wrapping_mul(u64::from(0x2545_f491 + 2 * K)).wrapping_add(y)
 }
 
-/// No instruction, but the optimiser knows nothing of the result: loops over it are left as they are.
+/// Makes no instruction, but the optimiser does not know the result, so it does not change loops over it.
 #[inline(always)]
 fn hide(mut x: u64) -> u64 {
     // SAFETY: does nothing.
@@ -164,7 +164,7 @@ sdt_provider! {
         fn one(value: u64);
         /// Two words each.
         fn texts(path: &str, data: &[u8]);
-        /// As many words as there can be.
+        /// The greatest number of words.
         fn ten(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: u64, h: u64, i: u64, j: u64);
         /// Numbers of all kinds.
         fn numbers(wide: u128, code: Option<i32>, letter: char, side: Side, port: Port);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use codegen::Image;
 
-/// How a program is compiled. The sort of build is always `release`, with one codegen unit.
+/// The options with which a program is compiled. The profile is always `release`, with one codegen unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// Package, whose program has the same name.
@@ -56,7 +56,7 @@ impl Build<'_> {
         self.try_then(with).unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// The same, or what cargo says.
+    /// The same; returns cargo's messages on failure.
     pub fn try_then<T>(&self, with: impl FnOnce(&Path) -> T) -> Result<T, String> {
         let target = root().join("target/codegen");
         std::fs::create_dir_all(&target).expect("target/codegen can be made");
@@ -71,7 +71,7 @@ impl Build<'_> {
             .arg(&target)
             .current_dir(root())
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags.join("\u{1f}"))
-            // For all programs, even those without unstable options: when it changes, cargo compiles all macros again.
+            // For all programs, even those without unstable options: if it changes, cargo compiles all macros again.
             .env("RUSTC_BOOTSTRAP", "1")
             .env_remove("RUSTFLAGS");
         for setting in self.profile {

@@ -100,7 +100,7 @@ macro_rules! carried {
             sdt_probe!(open::$name, $carried);
         }
     };
-    // What has a type by its declaration only.
+    // Arguments whose type is only in the declaration.
     (@open $name:ident $value:ident $given:ty, $carried:expr, [$native:literal]) => {};
 }
 

@@ -8,7 +8,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(hosts);
 
-/// What a site of this target holds.
+/// The contents of a site of this target.
 #[unsafe(no_mangle)]
 static HOST_ENCODING: Encoding = sdt_core::site::ENCODING;
 
@@ -18,7 +18,7 @@ const FLOATS: usize = 16;
 /// As many as there are registers on aarch64, but the platform's, the frame's, that of the return address and one.
 const WORDS: usize = 27;
 
-/// Not to be seen through.
+/// Hides a value from the optimiser.
 #[inline(always)]
 fn hide(mut word: u64) -> u64 {
     // SAFETY: does nothing.

@@ -1,5 +1,5 @@
-//! What the conformance tests compare with the same in C, which is in `../c`: [`records`], and functions with
-//! and without probes. Nothing here is ever run.
+//! The code that the conformance tests compare with the same code in C, which is in `../c`: [`records`], and functions
+//! with and without probes. This code never runs.
 #![no_std]
 
 #[cfg(feature = "arguments")]

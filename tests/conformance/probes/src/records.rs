@@ -1,4 +1,4 @@
-//! What `../../c/records.c` declares and fires, in Rust: the same provider, the same probes, from functions of
+//! The declarations and sites of `../../c/records.c` in Rust: the same provider and the same probes, in functions with
 //! the same names.
 
 use core::ffi::{CStr, c_void};
@@ -51,7 +51,7 @@ sdt_provider! {
         fn three(a: u8, b: bool, c: usize);
         /// Long and short ones.
         fn four(a: u64, b: u64, c: i32, d: u16);
-        /// As many as FreeBSD has had since 10.
+        /// The number of arguments that FreeBSD has supported since 10.
         fn five(a: *mut c_void, b: i8, c: i16, d: isize, e: u64);
         /// A translated type.
         fn translated(a: &Proc => "psinfo_t *");
@@ -62,7 +62,7 @@ sdt_provider! {
 
 #[cfg(feature = "six")]
 sdt_provider! {
-    /// As many arguments as there can be since 15.
+    /// The greatest number of arguments since 15.
     conformance_of_15 {
         /// Six.
         fn six(a: u64, b: u64, c: u64, d: u64, e: u64, f: &CStr);

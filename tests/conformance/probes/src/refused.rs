@@ -1,4 +1,4 @@
-//! What must not be built: more than the route carries, and a name that the kernels have.
+//! Code that must not compile: more arguments than the route supports, and a name of the kernels.
 
 use sdt_core::sdt_provider;
 

@@ -1,4 +1,4 @@
-//! Code of the three architectures, as far as it takes to tell where control goes.
+//! Decoders for the three architectures, only for the flow of control.
 
 mod aarch64;
 mod riscv64;
@@ -6,34 +6,33 @@ mod x86_64;
 
 use cargo_sdt::internal::arch::Arch;
 
-/// Where control goes from an instruction.
+/// The flow of control after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next one.
+    /// Continues with the next instruction.
     Next,
-    /// To another function, and on to the next one when that returns.
+    /// Calls another function, and continues with the next instruction when that returns.
     Call,
-    /// So many bytes from here, or to the next one.
+    /// Continues at this distance in bytes, or with the next instruction.
     Branch(i64),
-    /// So many bytes from here.
+    /// Continues at this distance in bytes.
     Jump(i64),
     /// Out of the function: back to its caller.
     Return,
-    /// To an unknown address, by a register, or into an exception.
+    /// Continues at an unknown address, from a register, or with an exception.
     Leave,
 }
 
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// How many bytes it has.
+    /// The length in bytes.
     pub len: u64,
-    /// Where control goes from it.
+    /// The flow of control after it.
     pub flow: Flow,
-    /// It does nothing.
+    /// It has no effect.
     pub nop: bool,
-    /// It belongs to what sets up a function's frame or leaves it: saves and restores the frame pointer, or gives
-    /// it its value.
+    /// It belongs to the set-up or removal of a function's frame: it saves, restores or sets the frame pointer.
     pub frame: bool,
 }
 

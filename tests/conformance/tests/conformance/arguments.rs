@@ -7,7 +7,7 @@ use conformance::unit::Unit;
 
 use crate::opte::{hot, room};
 
-/// How many kinds there are, and how many of them need a declaration.
+/// The number of kinds, and the number of those that need a declaration.
 const KINDS: (usize, usize) = (54, 2);
 
 fn each_is_one_nop(build: Build) {

@@ -11,11 +11,11 @@ use conformance::unit::{Function, Unit};
 
 use crate::rust;
 
-/// How many functions there are: those of `kinds.rs`, and those that C has as well, of up to five arguments.
+/// The number of functions: those of `kinds.rs`, and those that also exist in C, with up to five arguments.
 const KINDS: usize = 15;
 const WITH_C: usize = 12;
 
-/// Where the instructions of a function are by which it returns.
+/// Returns the offsets of the instructions by which a function returns.
 fn returns(unit: &Unit, function: &Function) -> BTreeSet<u64> {
     let code = unit.bytes(function.start, function.len).expect("the function is there");
     let (mut at, mut found) = (0, BTreeSet::new());

@@ -11,7 +11,7 @@ use conformance::unit::{Function, Place, Unit};
 
 use crate::rust;
 
-/// As kernels are compiled.
+/// The options with which kernels are compiled.
 const FRAMES: [&str; 2] = ["-Cforce-frame-pointers=yes", "-Cllvm-args=-enable-shrink-wrap=false"];
 
 const NEON: Build = Build::Host(Host { target: "aarch64-unknown-none", flags: &FRAMES });
@@ -58,7 +58,7 @@ fn sites(unit: &Unit) -> Vec<[Place; 2]> {
     records.map(|record| [8, 16].map(|at| unit.address(record.after(at)).unwrap())).collect()
 }
 
-/// What of a function is hot; and what cold, of its only site.
+/// Returns the hot part of a function, and the cold part of its only site.
 fn parts(unit: &Unit, name: &str) -> [Vec<u32>; 2] {
     let function = unit.function(name).unwrap();
     let hot = reachable(unit, function, function.start, &BTreeMap::new()).unwrap();

@@ -18,7 +18,7 @@ struct Shared {
     extent: Extent,
 }
 
-/// How much of a structure Rust has.
+/// The part of a structure that Rust declares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Every field.
@@ -188,7 +188,8 @@ impl Shared {
     }
 }
 
-/// What the example's event handler reads: a pointer each, in structures of which Rust knows no more than where.
+/// The fields that the example's event handler reads: one pointer in each structure, of which Rust declares only the
+/// offset.
 fn check_exec_offsets(about: &str, c: &Layouts, rust: &Rust) {
     let unit = Unit::parse(&rust.probes).unwrap();
     let (section, _) = unit.section(".rodata.EXEC_OFFSETS").unwrap();
@@ -212,7 +213,7 @@ fn structures_of_15() {
         // A bare number in Rust.
         let version = Layout { size: 4, align: Some(4), fields: fields(&[("mv_version", 0, 4)]) };
         assert_eq!(c["mod_version"], version, "{arch}");
-        // What assembly writes; the addresses are compared with the records.
+        // The fields that assembly writes; the addresses are compared with the records.
         let site = fields(&[
             ("probe", 0, 8),
             ("patchpoint", 8, 8),

@@ -20,7 +20,7 @@ fn ours(records: Records) -> Records {
     records.into_iter().filter(|(name, _)| ours(name)).collect()
 }
 
-/// How many there are of each kind.
+/// The number of records of each kind.
 fn count(records: &Records) -> [usize; 4] {
     let mut count = [0; 4];
     for name in records.keys() {

@@ -8,7 +8,7 @@ use crate::Port;
 use crate::letters::{DESKS, Desk};
 use crate::tracing::Tracer;
 
-/// It.
+/// The shell of the kernel.
 pub struct Shell {
     pub console: Port,
     /// What has been typed since the last line.

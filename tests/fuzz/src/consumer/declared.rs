@@ -1,4 +1,5 @@
-//! What a module declares for programs in D: types that lead to each other, inlines, translators, and text that it may not have.
+//! The declarations of a module for D programs: types that refer to each other, inlines, translators, and text that is
+//! not allowed.
 
 use std::fmt::Write as _;
 
@@ -52,7 +53,7 @@ pub(super) struct Made {
     pub text: Vec<u8>,
     /// Programs that use the last declaration.
     pub uses: String,
-    /// It has a control line or a clause.
+    /// The text contains a control line or a clause.
     pub is_refused: bool,
     types: usize,
     inlines: usize,

@@ -1,4 +1,4 @@
-//! What a kernel says that tells the truth: recorded once for each program, from a framework.
+//! The correct answers of a kernel: recorded once for each program, from a framework.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -72,7 +72,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// What dtrace is to do.
+    /// The job of dtrace.
     pub(super) fn job(&self) -> Job {
         let mut job = Job {
             mode: self.mode,
@@ -97,7 +97,7 @@ impl Scenario {
     }
 }
 
-/// What was answered.
+/// The answers.
 #[derive(Debug, Default)]
 pub(super) struct Told(HashMap<String, Vec<Vec<u8>>>);
 
@@ -113,7 +113,7 @@ impl Told {
     }
 }
 
-/// Where an answer is that refuses.
+/// The position of a refusal.
 const REFUSED: &str = "";
 
 /// Returns the part of a request that is the same in every run.
@@ -130,7 +130,7 @@ pub(super) fn asked(frame: &Frame<'_>) -> String {
     }
 }
 
-/// What a kernel says of the program of this number.
+/// Returns the answers of a kernel for the program with this number.
 pub(super) fn told(scenario: usize) -> &'static Told {
     static ALL: OnceLock<Vec<Told>> = OnceLock::new();
     &ALL.get_or_init(|| SCENARIOS.iter().map(record).collect())[scenario]
@@ -230,11 +230,11 @@ impl Stream for Wire {
 struct Heard {
     server: Server<'static, FRAME, 2>,
     wire: Wire,
-    /// What has been taken of what was sent.
+    /// The number of sent bytes that have been read.
     at: usize,
     asked: Decoder<Vec<u8>>,
     answered: Decoder<Vec<u8>>,
-    /// What has been asked and not answered.
+    /// The unanswered requests.
     open: Option<String>,
     told: Arc<Mutex<Told>>,
 }

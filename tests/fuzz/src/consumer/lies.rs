@@ -1,4 +1,4 @@
-//! How an answer is changed.
+//! A change of an answer.
 
 use arbitrary::Arbitrary;
 use dtrace_protocol::{

@@ -26,10 +26,10 @@ pub fn run(input: &[u8]) {
     done(input);
 }
 
-/// The same; returns what they have done.
+/// The same; returns the effects.
 ///
 /// # Panics
-/// When the two interpreters differ, or a fault is not within the program.
+/// If the results of the two interpreters differ, or a fault is outside the program.
 pub fn done(input: &[u8]) -> Done {
     let unstructured = Unstructured::new(input);
     let Ok(case) = Case::arbitrary_take_rest(unstructured) else { return Done::default() };
@@ -102,7 +102,7 @@ fn both(
 /// Any bytes as a DOF: every DIFO in it that passes runs.
 ///
 /// # Panics
-/// When a fault is not within the program.
+/// If a fault is outside the program.
 pub fn run_dof(input: &[u8]) {
     let Ok(dof) = Dof::parse(input) else { return };
     let mut room = Room::default();

@@ -8,7 +8,7 @@ use sdt_framework::testing::{
     self, Access, Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Statics, Word,
 };
 
-/// Where the kernel's memory begins; it is followed by nothing.
+/// The address of the kernel's memory; no memory follows it.
 pub const KERNEL: u64 = 0xffff_8000_0000_1000;
 /// The start of the process's memory.
 pub const USER: u64 = 0x1000;
@@ -20,7 +20,7 @@ pub const STRING: u32 = 24;
 pub const SCRATCH: usize = 512;
 /// Words of a chunk.
 pub const CHUNK: usize = 24;
-/// How many chunks there are.
+/// The number of chunks.
 pub const CHUNKS: usize = 6;
 /// The arguments that the probe brings.
 pub const ARGS: [u64; 6] = [KERNEL, KERNEL + 3, USER, 7, u64::MAX, 1 << 63];
@@ -105,7 +105,7 @@ impl Kernel for World {
     }
 }
 
-/// What the probe is called.
+/// The names of the probe.
 const NAMES: [&[u8]; 4] = [b"prov", b"mod", b"", b"name"];
 
 /// Everything that a consumer's memory is made of.
@@ -120,7 +120,7 @@ pub struct Room {
     machine: Machine,
 }
 
-/// What firings work with.
+/// The state that hits use.
 #[derive(Debug)]
 pub struct Machine {
     scratch: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Real modules, changed at random. The stand-in kernel's loaders load what the check passes, or refuse it as the real ones
-//! would. Nothing that passes may be what a real kernel panics on; and a module that is loaded is compared with the
-//! unchanged one.
+//! Real modules, changed at random. The stand-in kernel's loaders load the modules that pass the check, or refuse them
+//! as the real ones would. A module that would make a real kernel panic must not pass, and a loaded module is compared
+//! with the unchanged one.
 
 mod change;
 mod meaning;
@@ -50,7 +50,7 @@ pub fn subjects() -> Vec<Subject> {
     freebsd.chain(illumos).collect()
 }
 
-/// What became of the changed modules.
+/// The results for the changed modules.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Number of changed modules.

@@ -14,7 +14,7 @@ use super::{CPUS, Small};
 pub(super) struct Machine {
     pub(super) cpu: AtomicUsize,
     pub(super) time: AtomicU64,
-    /// How deep interrupts are off.
+    /// The depth of disabled interrupts.
     pub(super) off: AtomicUsize,
 }
 
@@ -46,12 +46,12 @@ unsafe impl Host for Machine {
     }
 }
 
-/// What the ops are given: what they were called for, and the framework, which one of them calls.
+/// The argument of the ops: their recorded calls, and the framework, which one op calls.
 #[derive(Default)]
 pub(super) struct Session {
     pub(super) dtrace: OnceCell<Box<Small>>,
     pub(super) calls: RefCell<Vec<Call>>,
-    /// How often a probe fired inside another one.
+    /// The number of hits inside another hit.
     pub(super) reentered: Cell<u64>,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Call {
     Destroy(u32),
 }
 
-/// What `getargval` makes of the numbers of a probe and of an argument.
+/// Returns the value of `getargval` for the numbers of a probe and of an argument.
 pub(super) fn asked(id: u32, argno: usize) -> u64 {
     u64::from(id) * 1000 + argno as u64
 }
@@ -110,7 +110,7 @@ unsafe extern "C" fn getargval(
     asked(id, argno)
 }
 
-/// Those of all providers.
+/// The calls of all providers.
 pub(super) const OPS: ProviderOps = ProviderOps {
     provide: Some(provide),
     provide_module: None,

@@ -57,14 +57,14 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// What there should be.
+/// The expected state.
 struct Model<'a> {
     session: &'a Session,
     dtrace: &'a Small,
     providers: Vec<Provider>,
     probes: BTreeMap<u32, Probe>,
     consumers: Vec<Consumer>,
-    /// What was enabled, oldest first.
+    /// The enablings, the oldest first.
     retained: Vec<(ConsumerId, Spec)>,
     counters: Counters,
     /// Calls of ops in this step.
@@ -81,7 +81,7 @@ struct Probe {
     provider: ProviderId,
     module: Name,
     name: Name,
-    /// By whom and under which number, oldest first.
+    /// The consumers and the numbers of the enablings, the oldest first.
     enabled: Vec<(ConsumerId, u32)>,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What holds after each step.
+    /// Checks the conditions that hold after each step.
     fn check(&mut self) {
         self.counters.reentered = self.session.reentered.get();
         assert_eq!(self.dtrace.counters(), self.counters);

@@ -1,4 +1,4 @@
-//! What happens: the calls that an input stands for.
+//! The steps: the calls that an input represents.
 
 use std::ffi::CString;
 
@@ -7,7 +7,8 @@ use sdt_framework::{Field, Spec};
 
 use super::Probe;
 
-/// What happens. Numbers of things are taken modulo what there is, and one more that is not.
+/// A step. Numbers of objects are taken modulo their count plus one; the additional number stands for an object that
+/// does not exist.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Step {
     Register { name: Name },

@@ -1,4 +1,4 @@
-//! Two consumers of one framework: whatever the first one sends, and however it goes about it, it reads nothing of the second.
+//! Two consumers of one framework: with any requests in any order, the first cannot read data of the second.
 //!
 //! The second consumer's program puts a secret wherever a program can put data: records, formats, keys and values of
 //! aggregations, global, thread-local and clause-local variables, associative arrays, strings, scratch space, speculations, and
@@ -38,7 +38,7 @@ struct Case {
     steps: Vec<Step>,
 }
 
-/// What happens. Numbers of things are taken modulo what there is.
+/// A step. Numbers of objects are taken modulo their count.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 enum Step {
     /// The second consumer opens, and begins to trace.
@@ -51,7 +51,7 @@ enum Step {
     Stop,
     /// It closes.
     Leave,
-    /// It reads all that it is given.
+    /// It reads all its data.
     Look,
     Hit {
         cpu: u8,
@@ -71,10 +71,10 @@ pub fn run(input: &[u8]) {
     bytes_read(input);
 }
 
-/// The same; returns how many bytes the first consumer has read.
+/// The same; returns the number of bytes that the first consumer has read.
 ///
 /// # Panics
-/// When the first consumer reads a part of the secret.
+/// If the first consumer reads a part of the secret.
 pub fn bytes_read(input: &[u8]) -> usize {
     let Ok(case) = Case::arbitrary_take_rest(Unstructured::new(input)) else { return 0 };
     let memory = Handed::new(MEMORY);

@@ -39,7 +39,7 @@ impl Secret {
     }
 }
 
-/// What stands in the compiled program where the secret goes: as a number, and twice as a text.
+/// The placeholders for the secret in the compiled program: a number, and twice a text.
 const PLACE: [u8; 8] = *b"(secret)";
 
 const TEXT: &str = r#"

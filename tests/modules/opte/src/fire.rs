@@ -13,24 +13,24 @@ use crate::types::{
     Vni,
 };
 
-/// What all of them carry something of.
+/// The data from which the arguments of all probes are taken.
 #[derive(Debug)]
 pub struct Packet {
     /// The port's name.
     pub port: &'static CStr,
-    /// The layer's.
+    /// The name of the layer.
     pub layer: &'static CStr,
-    /// The port's name again, as Rust has it.
+    /// The port's name again, as a Rust string.
     pub name: &'static str,
-    /// The layer's.
+    /// The name of the layer again, as a Rust string.
     pub layer_name: &'static str,
     /// Before it was processed.
     pub before: FlowId,
-    /// Behind that.
+    /// After it was processed.
     pub after: FlowId,
     /// The packet itself.
     pub mblk: Mblk,
-    /// What it was made to.
+    /// The packet after processing.
     pub hp: Mblk,
     /// Two addresses, and one of the underlay.
     pub src: Ip6,

@@ -1,5 +1,5 @@
-//! The module's companion, for when it is built with a provider of its own: its probes are there while this one is loaded.
-//! It alone depends on DTrace.
+//! The module's companion, for builds with a provider of its own: the probes of the module exist while this companion
+//! is loaded. Only the companion depends on DTrace.
 #![cfg_attr(not(test), no_std)]
 #![cfg(target_os = "illumos")]
 

@@ -96,7 +96,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// Where bytes can be written.
+    /// The places that can be written.
     pub(super) fn writable(&mut self, address: u64, length: u64) -> Result<&mut [u8]> {
         let found = Place::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| {
@@ -152,7 +152,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// What ends before so many bytes goes on with zeroes.
+    /// Shorter data are filled with zeroes up to this number of bytes.
     pub(super) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<()> {
         self.writable(to, length)?;
         let found = Place::of(from).and_then(std::result::Result::ok);

@@ -47,7 +47,7 @@ impl Key {
     }
 }
 
-/// Which variable: its number, whether it is a thread's, and its keys.
+/// The identity of a variable: its number, whether it is thread-local, and its keys.
 type Name = (u16, bool, Vec<Key>);
 
 /// A pushed argument of a tuple: its value and its size.
@@ -64,14 +64,14 @@ pub struct Oracle<'a> {
     scratch: Vec<u8>,
     used: usize,
     values: BTreeMap<(Region2, u16), u64>,
-    /// What variables by reference hold, and whether they are NULL.
+    /// The contents of variables by reference, and whether they are NULL.
     references: BTreeMap<(Region2, u16), (bool, Vec<u8>)>,
     chunks: BTreeMap<Name, usize>,
     contents: Vec<Vec<u8>>,
     free: Vec<usize>,
     dropped: bool,
     epid: u32,
-    /// Where `strtok` goes on, and how many bytes of its text are left there.
+    /// The position at which `strtok` continues, and the number of remaining bytes.
     token: Option<(u64, u64)>,
     codes: (bool, bool, bool),
     tuple: Vec<Pushed>,
@@ -81,7 +81,7 @@ pub struct Oracle<'a> {
     done: Done,
 }
 
-/// What programs have done without a fault, and with which faults they ended.
+/// The effects of programs that ended without a fault, and the faults of the others.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Instructions.

@@ -170,7 +170,7 @@ impl Oracle<'_> {
             at += if byte(at + 2)?.is_ascii_hexdigit() { 2 } else { 0 };
         }
         let mut number: i64 = 0;
-        // What ends it is read, too.
+        // The terminating byte is read, too.
         let mut next = byte(at)?;
         while at < limit {
             let Some(digit) = char::from(next).to_digit(base as u32) else { break };

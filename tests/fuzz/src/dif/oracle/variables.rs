@@ -35,7 +35,7 @@ impl Oracle<'_> {
             let key = match size {
                 0 => Key::Number(value),
                 _ => {
-                    // As many words as there is room for are looked at.
+                    // Reads as many words as fit.
                     let room = (CHUNK - before) as u64 * 8;
                     for at in (0..size.min(room + 8)).step_by(8) {
                         self.read(value.wrapping_add(at), (size - at).min(8))?;
@@ -64,7 +64,7 @@ impl Oracle<'_> {
     ) -> Result<()> {
         if value == 0 {
             if let Some(chunk) = name.and_then(|name| self.chunks.remove(&name)) {
-                // There is one CPU, so no other CPU can be reading the chunk.
+                // The host has one CPU, so no other CPU can be reading the chunk.
                 self.free.push(chunk);
             }
             return Ok(());
