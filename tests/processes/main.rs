@@ -50,9 +50,7 @@ impl Build {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         clean_cargo_env(&mut cargo).current_dir(workspace::root());
         // As from rustup's own cargo, which would heed the toolchain files of packages otherwise.
-        if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
-            cargo.env("RUSTUP_TOOLCHAIN", toolchain);
-        }
+        cargo.envs(workspace::settings());
         cargo.args(["rustc", "--quiet", "--package", "process-subject"]).args(self.what);
         cargo.args(["--target", self.target]).arg("--target-dir").arg(&folder);
         // Where cargo finds the macros compiled.

@@ -245,12 +245,7 @@ fn c_compilers() -> Result<Option<ZigError>, ZigError> {
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Which cargo runs, and how it builds, is the same as of the cargo that built us: what is built already is not built again.
-    let kept = ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"];
-    let kept = kept.map(|name| (name, std::env::var_os(name)));
-    process::clean_cargo_env(&mut command);
-    for (name, value) in kept {
-        command.envs(value.map(|value| (name, value)));
-    }
+    process::clean_cargo_env(&mut command).envs(workspace::settings());
     // As in the workspace's profile; trybuild compiles all dependencies of its tests in a workspace of its own.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command.current_dir(workspace::root());
