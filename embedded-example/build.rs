@@ -1,4 +1,4 @@
-//! Puts `memory.x` where cortex-m-rt's linker script looks for it.
+//! Copies `memory.x` to the folder in which cortex-m-rt's linker script finds it.
 
 fn main() {
     println!("cargo::rustc-link-search={}", env!("CARGO_MANIFEST_DIR"));

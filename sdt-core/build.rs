@@ -50,7 +50,8 @@ fn main() {
     let site = if native {
         if !chosen("SDT_PATCH", &["trap", "jump", "gate"], "").is_empty() {
             refuse(
-                "SDT_PATCH is for SDT_ROUTE=provider: on the native route the kernel patches, as it does",
+                "SDT_PATCH requires SDT_ROUTE=provider: on the native route the kernel patches the \
+                 sites; unset SDT_PATCH",
             );
         }
         match release.map(Release::generation) {
@@ -107,12 +108,14 @@ fn patch(os: &str) -> String {
     let patch = chosen("SDT_PATCH", &["trap", "jump", "gate"], default);
     if patch != "gate" && !known {
         refuse(&format!(
-            "SDT_PATCH is `{patch}`, but the instructions of {arch} are not known here: gate"
+            "SDT_PATCH={patch} is not supported on {arch}, whose instructions sdt-core cannot \
+             patch: use SDT_PATCH=gate"
         ));
     }
     if patch == "trap" && os == "illumos" {
         refuse(
-            "SDT_PATCH is `trap`, but illumos's handlers of breakpoints cannot send a CPU elsewhere: jump or gate",
+            "SDT_PATCH=trap is not supported on illumos, whose breakpoint handlers cannot resume a \
+             CPU elsewhere: use jump or gate",
         );
     }
     patch
@@ -124,7 +127,9 @@ fn release() -> Release {
         Err(_) => newest(),
         Ok(text) => parse(&text).unwrap_or_else(|| {
             let range = "10 to 15, or an exact __FreeBSD_version";
-            refuse(&format!("SDT_FREEBSD is `{text}`, which is no release: {range}"));
+            refuse(&format!(
+                "SDT_FREEBSD is `{text}`, which is not a supported release: use {range}"
+            ));
             newest()
         }),
     }
@@ -144,8 +149,8 @@ fn parse(text: &str) -> Option<Release> {
 fn freebsd(release: Release, native: bool) {
     if !native && !release.has_trap_frame() {
         refuse(
-            "SDT_ROUTE=provider needs FreeBSD 11 or later: before, the kernel gave the handler of breakpoints no \
-             trapframe to redirect; take SDT_ROUTE=native",
+            "SDT_ROUTE=provider requires FreeBSD 11 or later: older kernels pass no trapframe to \
+             the breakpoint handler; use SDT_ROUTE=native",
         );
     }
     for since in [11, 12, 14, 15] {
@@ -175,7 +180,7 @@ fn chosen(variable: &str, values: &[&str], default: &str) -> String {
         return default.to_owned();
     }
     if !values.contains(&value.as_str()) {
-        refuse(&format!("{variable} is `{value}`; it can be {}", values.join(", ")));
+        refuse(&format!("{variable} is `{value}`; allowed values are {}", values.join(", ")));
         return default.to_owned();
     }
     value

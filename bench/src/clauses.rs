@@ -1,4 +1,4 @@
-//! How long programs of many clauses take from source to DOF.
+//! Measures the compilation of programs with many clauses, from source to DOF.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -11,12 +11,13 @@ use dtrace_compiler::{Compiler, Source, dof};
 
 use crate::table::Table;
 
-/// How many clauses there are.
+/// The number of clauses.
 const COUNTS: [u32; 3] = [10, 100, 1000];
-/// The fastest of so many times counts.
+/// The number of repetitions, of which the fastest counts.
 const TIMES: usize = 5;
 
-/// A predicate, variables of threads, of programs and of CPUs, strings, an aggregation by two keys and a format, so many times.
+/// Returns a program with this number of clauses: predicates, thread-local, global and clause-local variables, strings,
+/// an aggregation by two keys and a format.
 fn source(count: u32) -> String {
     let mut text = String::new();
     for at in 0..count {
@@ -35,7 +36,7 @@ fn source(count: u32) -> String {
 /// Compiles them.
 ///
 /// # Errors
-/// A program is larger than kernels take.
+/// If a program is larger than the limit of kernels.
 pub fn table() -> Result<String> {
     let mut table = Table::new(&["CLAUSES", "ms", "bytes of DOF"]);
     for count in COUNTS {

@@ -1,4 +1,4 @@
-//! What instrumentation costs in code: this very program, taken apart.
+//! Measures the code of instrumentation, by disassembling this program.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use crate::subjects::Subject;
 /// The code of one function, while nothing is enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
-    /// Instructions a call executes, those in what it calls among them.
+    /// The number of instructions that a call executes, including called functions.
     pub executed: i64,
     /// Bytes of the function that a call executes.
     pub hot: i64,
-    /// Bytes of the function that it does not.
+    /// Bytes of the function that a call does not execute.
     pub cold: i64,
 }
 
 /// This program.
 pub struct Program {
     image: Image,
-    /// What has to be added to the file's addresses.
+    /// The difference between addresses in memory and in the file.
     bias: u64,
 }
 

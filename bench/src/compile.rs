@@ -1,5 +1,5 @@
-//! What declarations and sites cost to compile, and what they leave in a module: crates with many of them are
-//! generated, and cargo is run on them.
+//! Measures the compile time of declarations and sites, and their size in a module: generates crates with many of them,
+//! and runs cargo on them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _, SectionFlags, elf};
 
 use crate::table::Table;
 
-/// A crate of functions, each with a probe of its own or with none.
+/// A crate of functions, each with its own probe or without one.
 #[derive(Clone, Copy)]
 struct Crate {
     functions: usize,
@@ -42,7 +42,7 @@ impl Crate {
     }
 }
 
-/// Where the crate is generated, over and over.
+/// The folder in which each crate is generated.
 struct Workplace {
     folder: PathBuf,
 }
@@ -58,13 +58,13 @@ impl Workplace {
              [dependencies]\nsdt-core = {{ path = {core:?} }}\n"
         );
         fs::write(folder.join("Cargo.toml"), manifest)?;
-        // The same versions of everything.
+        // Uses the same versions of all dependencies.
         fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
         Ok(Self { folder })
     }
 
-    /// Runs cargo, after everything but the crate itself has been built: user time of all of its processes, of
-    /// several runs the shortest.
+    /// Runs cargo after all dependencies were built. Returns the user time of all its processes, the shortest of
+    /// several runs.
     fn time(&self, of: Crate, command: &[&str], rounds: u32) -> Result<Duration> {
         self.cargo(Crate { functions: 1, probed: true }, command)?;
         let mut shortest = Duration::MAX;
@@ -86,7 +86,7 @@ impl Workplace {
         Ok(())
     }
 
-    /// Bytes of what was built last that a module would load: code, and everything else.
+    /// Returns the loaded bytes of the last build: code, and everything else.
     fn bytes(&self) -> Result<[u64; 2]> {
         let library = fs::read(self.folder.join("target/release/libmany_probes.rlib"))?;
         let archive = object::read::archive::ArchiveFile::parse(&*library)?;

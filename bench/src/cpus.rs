@@ -1,4 +1,4 @@
-//! Programs in D on several CPUs, and many of them on one probe; and what memory they take.
+//! Measures D programs on several CPUs, many programs on one probe, and their memory.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -20,14 +20,14 @@ const ECBS: [usize; 3] = [1, 100, MOST];
 const MOST: usize = 10_000;
 /// Clauses of one program, at most.
 const CLAUSES: usize = 100;
-/// Hits of a CPU before its buffers are taken away.
+/// The number of hits of a CPU before its buffers are read.
 const HITS: u64 = 50_000;
 
 thread_local! {
     static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// As many CPUs as this machine has; each thread that fires says which one it is.
+/// As many CPUs as this machine has; each firing thread states its number.
 struct Cpus(usize);
 
 // SAFETY: each firing thread has its own number, and `sync` is called only after they are joined.
@@ -60,7 +60,7 @@ unsafe impl Host for Cpus {
 const CONFIG: Config =
     Config { providers: 2, probes: 8, ecbs: MOST + 8, consumers: 2, buffer: 4 << 20 };
 
-/// A framework with one probe, and a consumer that has not gone yet.
+/// A framework with one probe, and a consumer that has not started yet.
 struct Machine {
     dtrace: Dtrace<Cpus>,
     probe: ProbeId,
@@ -75,7 +75,7 @@ impl Machine {
         // SAFETY: the ops do nothing.
         let provider =
             unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null) }?;
-        // SAFETY: as above.
+        // SAFETY: the ops do nothing, with a null argument as well.
         let probe = unsafe { dtrace.probe_create(provider, c"m", c"f", c"n", 1, null) }?;
         let consumer = dtrace.open()?;
         Ok(Self { dtrace, probe, consumer })
@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// Takes away what all have left, which has found room.
+    /// Reads all buffers, and checks that nothing was dropped.
     fn switch(&self) -> Result<()> {
         for cpu in 0..self.dtrace.host().cpus() {
             for which in [Which::Records, Which::Aggregations] {
@@ -109,7 +109,7 @@ impl Machine {
     }
 }
 
-/// Nanoseconds of a hit with so many ECBs that do the same.
+/// Returns the nanoseconds of a hit with this number of equal ECBs.
 fn many(text: &str, ecbs: usize, rounds: u32, calls: u32) -> Result<f64> {
     let machine = Machine::new(1)?;
     let mut left = ecbs;
@@ -129,7 +129,7 @@ fn many(text: &str, ecbs: usize, rounds: u32, calls: u32) -> Result<f64> {
     })
 }
 
-/// Hits in a second on so many CPUs at once.
+/// Returns the hits per second on this number of CPUs at the same time.
 fn together(text: &str, cpus: usize, rounds: u32) -> Result<f64> {
     let machine = Machine::new(cpus)?;
     machine.enable(text)?;
@@ -161,10 +161,10 @@ fn median(rounds: u32, mut round: impl FnMut() -> Result<f64>) -> Result<f64> {
     all.get(all.len() / 2).copied().context("no round")
 }
 
-/// The tables.
+/// Prints the tables.
 ///
 /// # Errors
-/// Something was not recorded.
+/// If a hit was not recorded.
 pub fn table(rounds: u32, calls: u32) -> Result<String> {
     let programs = [
         ("/arg0 == 1000/, false", "n /arg0 == 1000/ { } "),

@@ -1,4 +1,4 @@
-//! What programs in D cost when their probe fires, beside an indirect call and rbpf's interpreter.
+//! Measures D programs when their probe fires, compared with an indirect call and rbpf's interpreter.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ use crate::time::Samples;
 #[repr(align(64))]
 pub struct Text64(pub [u8; 64]);
 
-/// What `stringof(arg0)` reads.
+/// The string that `stringof(arg0)` reads.
 pub static PATH: Text64 = Text64({
     let mut bytes = [0; 64];
     bytes.split_at_mut(8).0.copy_from_slice(b"postgres");
@@ -117,7 +117,7 @@ fn with(compiled: &Compiled, f: impl FnOnce(&mut Firing<'_, Surrounding>, &[Prog
     f(&mut Firing::new(&Surrounding, &memory, probe, Access::ALL, 0, room), &programs)
 }
 
-/// Runs every program of a clause so many times, and stores what each returns.
+/// Runs every program of a clause `calls` times, and stores the result of each.
 fn run(compiled: &Compiled, calls: u64) -> u64 {
     with(compiled, |firing, programs| {
         let mut record = [0u64; 4];
@@ -199,7 +199,7 @@ const fn subject(name: &'static str, repeat: fn(u64) -> u64) -> Subject {
     Subject { name, call: |a, b| a ^ b, repeat }
 }
 
-/// Measures them, all in turn in each round.
+/// Measures the programs, all in turn in each round.
 ///
 /// # Errors
 /// There was no round.

@@ -1,4 +1,4 @@
-//! D programs from the hit to the record: the cost of an enabled probe.
+//! Measures an enabled probe with D programs, from the hit to the record.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -41,7 +41,7 @@ unsafe impl Host for One {
     }
 }
 
-/// A framework with one probe, which a program is enabled at.
+/// A framework with one probe and an enabled program.
 struct Enabled {
     dtrace: Dtrace<One>,
     probe: ProbeId,
@@ -62,7 +62,7 @@ impl Enabled {
             dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null)
         };
         let provider = provider.expect("a good name");
-        // SAFETY: as above.
+        // SAFETY: the ops do nothing, with a null argument as well.
         let probe = unsafe { dtrace.probe_create(provider, c"m", c"f", c"n", 1, null) };
         let probe = probe.expect("there is room");
         let consumer = dtrace.open().expect("there is room");
@@ -86,7 +86,7 @@ impl Enabled {
         self.dtrace.counters().records
     }
 
-    /// As a consumer does now and then, so that there is room.
+    /// Reads the buffers, like a consumer, so that there is room.
     fn switch(&self) {
         for which in [Which::Records, Which::Aggregations] {
             let snapshot = self.dtrace.snapshot(self.consumer, 0, which, 0, &mut []);
@@ -107,7 +107,7 @@ macro_rules! programs {
 programs! {
     cached(call) = "n /pid == 42/ { }", call & 0xff;
     predicate(call) = "n /arg0 == 1000/ { }", call & 0xff;
-    // What the fast paths save: the same on the machine, and by programs of one instruction.
+    // The gain of the fast paths: the same program with and without them.
     computed_predicate(call) = "n /arg0 * 2 == 2000/ { }", call & 0xff;
     three_computed(call) = "n { trace(arg0 * 2); trace(arg1 * 2); trace(arg2 * 2); }", call & 0xff;
     three_single(call) = "n { trace(id); trace(cpu); trace(epid); }", call & 0xff;

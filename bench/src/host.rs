@@ -1,4 +1,4 @@
-//! A framework for this project's probes in this process, which does as little as one can: it counts hits.
+//! A minimal framework for this project's probes in this process: it counts hits.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
@@ -26,7 +26,7 @@ pub struct Counter {
     hits: AtomicU64,
 }
 
-// SAFETY: ops are called as they were registered, and a provider never goes.
+// SAFETY: ops are called with their registered arguments, and a provider is never unregistered.
 unsafe impl Framework for Counter {
     unsafe fn register(
         &self,
@@ -81,7 +81,7 @@ impl Counter {
         ProbeId::new(at as u32 + 1)
     }
 
-    /// How often a probe has fired.
+    /// Returns the number of hits of a probe.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl Counter {
         let parg = self.probes.lock().expect("no panic")[id.get() as usize - 1].parg;
         let (ops, arg) = self.provider.lock().expect("no panic").context("no provider")?;
         let (arg, parg) = (arg as *mut c_void, parg as *mut c_void);
-        // SAFETY: called as they were registered.
+        // SAFETY: the op gets the arguments with which it was registered.
         unsafe {
             if enabled {
                 (ops.enable.context("no enable")?)(arg, id.get(), parg);
@@ -107,7 +107,7 @@ impl Counter {
     }
 }
 
-/// Chooses how the sites of a probe lead to their cold blocks.
+/// Sets the mode of the sites of a probe.
 ///
 /// # Errors
 /// There is no such probe.
@@ -121,7 +121,7 @@ pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
 /// Attaches this program's probes to a new framework.
 ///
 /// # Errors
-/// The records do not hold together.
+/// If the records are inconsistent.
 pub fn attach() -> Result<&'static Counter> {
     recording_host::host();
     let counter: &'static Counter = Box::leak(Box::default());

@@ -1,7 +1,6 @@
-//! What a probe costs, in code and in time, beside other ways to instrument a function.
+//! Measures the cost of a probe in code and time, compared with other ways to instrument a function.
 //!
-//! `cargo xtask bench` runs it. It shows and asserts nothing about time; that every function did what
-//! it is listed for is checked.
+//! `cargo xtask bench` runs it. It asserts nothing about time, but checks that every function had its effect.
 
 /// Everything but `main`: it decodes x86_64 instructions and handles Linux's.
 macro_rules! modules {

@@ -1,4 +1,4 @@
-//! Interpreters of BPF that run in user land, with programs that do what ours do.
+//! User-land interpreters of BPF, with programs equivalent to the D programs.
 
 use std::hint::black_box;
 use std::ptr::NonNull;
@@ -12,14 +12,14 @@ use solana_sbpf::program::{BuiltinProgram, SBPFVersion};
 use solana_sbpf::verifier::RequisiteVerifier;
 use solana_sbpf::vm::{CallFrame, Config, ContextObject, EbpfVm, ExecutionMode};
 
-/// A program of theirs.
+/// A BPF program.
 #[derive(Clone, Copy)]
 pub struct Text(&'static str);
 
 /// Whether the process is number 42.
 pub const PREDICATE: Text = Text("ldxdw r2, [r1+0]\nmov64 r0, 0\njne r2, 42, +1\nmov64 r0, 1\nexit");
 
-/// Three numbers, one behind the other.
+/// Records three numbers.
 pub const THREE_VALUES: Text = Text(
     "ldxdw r2, [r1+8]\nstxdw [r1+64], r2\nldxdw r2, [r1+16]\nstxdw [r1+72], r2\n\
      ldxdw r2, [r1+0]\nstxdw [r1+80], r2\nmov64 r0, 0\nexit",
@@ -34,7 +34,7 @@ pub const ARITHMETIC: Text = Text(
      ldxdw r2, [r1+16]\nmod64 r2, 5\nadd64 r0, r2\nexit",
 );
 
-/// What a program is given: pid and the arguments, and room for a record.
+/// The input of a program: pid and the arguments, and room for a record.
 fn memory() -> Vec<u8> {
     let mut memory: Vec<u8> =
         [1000u64, 11, 22, 33, 44, 55].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -42,7 +42,7 @@ fn memory() -> Vec<u8> {
     memory
 }
 
-/// Runs a program so many times with the crate rbpf.
+/// Runs a program this number of times with the crate rbpf.
 pub fn rbpf(Text(text): Text, calls: u64) -> u64 {
     let program = rbpf::assembler::assemble(text).expect("the benchmark's own program");
     let vm = rbpf::EbpfVmRaw::new(Some(&program)).expect("the benchmark's own program");
@@ -54,7 +54,7 @@ pub fn rbpf(Text(text): Text, calls: u64) -> u64 {
     sum
 }
 
-/// What the crate solana-sbpf wants to know of who runs a program: nothing is metered here.
+/// The context for the crate solana-sbpf: nothing is metered here.
 struct Context(MemoryMapping);
 
 impl ContextObject for Context {
@@ -69,7 +69,7 @@ impl ContextObject for Context {
     }
 }
 
-/// The same with the crate solana-sbpf.
+/// Runs a program this number of times with the crate solana-sbpf.
 pub fn sbpf(Text(text): Text, calls: u64) -> u64 {
     let version = SBPFVersion::V0;
     let config = Config {

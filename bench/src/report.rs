@@ -19,7 +19,7 @@ use crate::table::Table;
 use crate::time::{Samples, Spread};
 use crate::traps;
 
-/// Shows what a probe costs beside other ways to instrument a function.
+/// Shows the cost of a probe, compared with other ways to instrument a function.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench")]
 struct Options {
@@ -38,10 +38,10 @@ const CALLS_ENABLED: u32 = 20_000;
 /// Calls of a function in a round, while enabled with a trap.
 const CALLS_TRAPPING: u32 = 1_000;
 
-/// Does what the command line says.
+/// Runs the command line.
 ///
 /// # Errors
-/// Something did not do what it is listed for, or this program's own file cannot be taken apart.
+/// If a function did not have its effect, or if this program's file cannot be decoded.
 pub fn run() -> Result<()> {
     let mut options = Options::parse();
     let mut divisor = 1;
@@ -135,7 +135,7 @@ fn disabled(rounds: u32, calls: u32) -> Result<String> {
     ))
 }
 
-/// How much more code than `base`; that of `base` itself in full.
+/// Returns the code in addition to that of `base`; for `base` itself, its whole code.
 fn code_cells(code: Code, base: Code) -> [String; 3] {
     [
         format!("{:+}", code.executed - base.executed),
@@ -146,7 +146,7 @@ fn code_cells(code: Code, base: Code) -> [String; 3] {
 
 fn time_cells(spread: Spread, nothing: f64) -> [String; 3] {
     let Spread { min, median, max } = spread;
-    // As many digits as are worth something.
+    // Only significant digits.
     let digits = if median < 100.0 { 2 } else { 0 };
     [
         format!("{median:.digits$}"),
@@ -160,15 +160,15 @@ struct Enabled {
     name: &'static str,
     subject: Subject,
     calls: u32,
-    /// Instead of the one that knows of sites.
+    /// The handler, instead of the one that handles sites.
     handler: Option<traps::Handler>,
-    /// The project's probe that the function fires, and how its sites lead to the cold block.
+    /// The project's probe that the function fires, and the mode of its sites.
     probe: Option<(&'static str, Mode)>,
     /// Whether every call of the function is a call of the consumer.
     consumes: bool,
 }
 
-/// Measures what can be enabled in this process.
+/// Measures the instrumentation that can be enabled in this process.
 fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
     let jumping = |name, subject, consumes| Enabled {
         name,

@@ -1,4 +1,4 @@
-//! What many probes cost: linking their records, and everything that `sdt-framework` does with them.
+//! Measures many probes: linking of their records, and the operations of `sdt-framework`.
 
 use std::ffi::{CStr, CString};
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use recording_host::cpus::Uniprocessor;
 
 use crate::table::Table;
 
-/// How many probes, in each row.
+/// The number of probes in each row.
 const ROWS: [usize; 3] = [1_000, 10_000, MOST];
 const MOST: usize = 100_000;
 
@@ -26,11 +26,11 @@ static DTRACE: Dtrace<Uniprocessor> =
 
 const CONFIG: Config = Config { providers: 1, probes: MOST, ecbs: MOST, consumers: 1, buffer: 0 };
 
-/// The names of so many probes.
+/// Returns the names of this number of probes.
 fn names(count: usize) -> Result<Vec<&'static CStr>> {
     (0..count)
         .map(|n| {
-            // In no order.
+            // Unsorted.
             let name = CString::new(format!("probe-{}", n * 7919 % count))?;
             Ok(&*Box::leak(name.into_boxed_c_str()))
         })
@@ -58,10 +58,10 @@ fn linked(names: &[&'static CStr]) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// The table: for each step how long it takes with so many probes.
+/// Prints the table: the time of each step for each number of probes.
 ///
 /// # Errors
-/// A step did not do what it should.
+/// If a step failed.
 pub fn table() -> Result<String> {
     let mut table = Table::new(&[
         "PROBES",

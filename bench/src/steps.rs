@@ -1,4 +1,4 @@
-//! Which instructions a call executes: it is run step by step.
+//! Finds the instructions that a call executes, by single-stepping.
 
 use std::arch::asm;
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use crate::subjects::Subject;
 use crate::traps;
 
-/// Most instructions of one call.
+/// The greatest number of instructions of one call.
 const MOST: usize = 4096;
 
 static STEPS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
@@ -32,7 +32,7 @@ fn step(subject: Subject) -> u64 {
     // handles.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     let result = (subject.call)(3, 5);
-    // SAFETY: clears it.
+    // SAFETY: clears the trap flag.
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
     result
 }
@@ -51,7 +51,7 @@ pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
     ensure!(count <= MOST, "a call executes more than {MOST} instructions");
     let steps: Vec<_> = STEPS[..count].iter().map(|step| step.load(Ordering::Relaxed)).collect();
     let entry = subject.entry();
-    // Before and behind are the caller's own.
+    // The steps before and after belong to the caller.
     let first = steps.iter().position(|address| *address == entry);
     let last = steps.iter().rposition(|address| (entry..entry + len).contains(address));
     let (Some(first), Some(last)) = (first, last) else { bail!("a call was not seen") };

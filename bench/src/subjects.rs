@@ -16,13 +16,13 @@ pub struct Subject {
     pub name: &'static str,
     /// The function.
     pub call: fn(u64, u64) -> u64,
-    /// Calls it so many times. None of the calls needs the result of another, so that what a call adds cannot
-    /// hide behind that.
+    /// Calls it this number of times. No call needs the result of another, so that the cost of a call cannot hide in
+    /// their latency.
     pub repeat: fn(u64) -> u64,
 }
 
 impl Subject {
-    /// Where it starts.
+    /// Its address.
     pub fn entry(&self) -> u64 {
         self.call as *const () as u64
     }
@@ -34,17 +34,16 @@ macro_rules! the {
         Subject {
             name: stringify!($name),
             call: $name,
-            // A loop of its own, with a direct call: one that all share would measure how well the CPU
-            // predicts where it goes.
+            // A separate loop with a direct call: a shared loop would measure the branch prediction of the CPU.
             repeat: |calls| (0..calls).fold(0, |sum, x| sum ^ $name(black_box(x), x + 1)),
         }
     };
 }
 
-/// How often what stands for a consumer was called.
+/// The number of calls of the consumer's stand-in.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Stands for a consumer: what an indirect call, a static key and a flag lead to when enabled.
+/// The stand-in for a consumer: the target of the enabled indirect call, static key and flag.
 #[cold]
 #[inline(never)]
 fn consume(a: u64, b: u64) {
@@ -52,20 +51,20 @@ fn consume(a: u64, b: u64) {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An argument that takes a call, and some time.
+/// An argument with a call, which takes some time.
 #[inline(never)]
 fn costly(x: u64) -> u64 {
     (0..32).fold(x, |x, i| black_box(x).rotate_left(7) ^ i)
 }
 
-/// Some arithmetic, another one for each `K`, so that no two functions are merged.
+/// Some arithmetic, different for each `K`, so that no two functions are merged.
 #[inline(always)]
 fn mix<const K: u32>(x: u64, y: u64) -> u64 {
     let x = x.wrapping_mul(u64::from(0x5bd1_e995 + 2 * K)).rotate_left(13) ^ y;
     (x ^ (x >> 29)).wrapping_mul(u64::from(0x2545_f491 + 2 * K)).wrapping_add(y)
 }
 
-/// The function, with something in the middle.
+/// Defines the function, with instrumentation in the middle.
 macro_rules! subject {
     ($name:ident, $k:literal, |$x:ident, $y:ident| $($site:expr)?) => {
         #[inline(never)]
@@ -89,7 +88,7 @@ define_static_key_false!(KEY);
 static FLAG: AtomicBool = AtomicBool::new(false);
 static POINTER: AtomicPtr<()> = AtomicPtr::new(ignore as *mut ());
 
-/// Where the indirect call goes.
+/// The target of the indirect call.
 #[inline(never)]
 fn ignore(a: u64, b: u64) {
     black_box((a, b));
@@ -122,7 +121,7 @@ macro_rules! keyed {
 /// A breakpoint.
 #[inline(always)]
 fn trap() {
-    // SAFETY: the handler that is installed when this is called goes on behind it.
+    // SAFETY: the handler that is installed during this call resumes after the breakpoint.
     unsafe { std::arch::asm!("int3", options(nomem, nostack)) };
 }
 
@@ -148,7 +147,7 @@ subject!(breakpoint, 37, |x, z| trap());
 
 /// A row of the table of disabled instrumentation.
 pub struct Disabled {
-    /// What it is.
+    /// Its description.
     pub name: &'static str,
     /// The variant with cheap arguments.
     pub cheap: Subject,
@@ -168,7 +167,7 @@ macro_rules! rows {
     (@ $costly:ident) => { Some(the!($costly)) };
 }
 
-/// What is measured while nothing is enabled; the first row is what the others are held against.
+/// The rows that are measured while nothing is enabled; the others are compared with the first one.
 pub const DISABLED: [Disabled; 10] = rows! {
     "nothing": nothing;
     "nothing, once more": nothing_again;
@@ -211,12 +210,12 @@ impl tracing::Subscriber for Subscriber {
 /// Subscribes to tracing's events, for good.
 ///
 /// # Errors
-/// Somebody did already.
+/// If a subscriber exists already.
 pub fn subscribe() -> Result<(), tracing::subscriber::SetGlobalDefaultError> {
     tracing::subscriber::set_global_default(Subscriber)
 }
 
-/// What is measured enabled as well, or only so.
+/// The rows that are measured while enabled.
 pub const INDIRECT: Subject = the!(indirect_cheap);
 /// See [`INDIRECT`].
 pub const FLAG_SET: Subject = the!(flag_cheap);

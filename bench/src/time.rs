@@ -1,4 +1,4 @@
-//! What instrumentation costs in time: rounds in which every function has its turn.
+//! Measures time: in each round, every function runs once.
 
 use std::hint::black_box;
 use std::time::Instant;

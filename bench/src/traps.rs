@@ -1,11 +1,11 @@
-//! SIGTRAP, handled by the benchmark itself for a while.
+//! SIGTRAP handlers of the benchmark.
 
 use std::ffi::c_void;
 
 /// A signal handler with all its arguments.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
-/// Goes on behind the breakpoint: the least a handler can do.
+/// Resumes after the breakpoint: the minimal handler.
 pub extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
 
 /// Does `work` while `handler` is the handler of SIGTRAP. No site changes meanwhile.
@@ -25,10 +25,10 @@ pub fn with<R>(handler: Handler, work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Where the interrupted program goes on.
+/// Returns the program counter at which the interrupted program resumes.
 ///
 /// # Safety
-/// `context` is what the kernel handed to a [`Handler`], which is still running.
+/// The kernel passed `context` to a [`Handler`] that is still running.
 pub unsafe fn program_counter(context: *mut c_void) -> u64 {
     // SAFETY: by contract a ucontext.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };

@@ -21,7 +21,7 @@ pub enum Arch {
     Riscv64,
 }
 
-/// What kind of ELF file FreeBSD's loader takes for a module (`sys/conf/kmod.mk`).
+/// The kind of ELF file that FreeBSD's loader accepts as a module (`sys/conf/kmod.mk`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModuleKind {
     /// ET_REL, for `sys/kern/link_elf_obj.c`.
@@ -57,7 +57,7 @@ impl Arch {
         Self::ALL.into_iter().find(|arch| arch.machine() == machine)
     }
 
-    /// Its number in ELF files.
+    /// Returns the number in ELF files.
     pub const fn machine(self) -> elf::Machine {
         match self {
             Self::X86_64 => elf::EM_X86_64,
@@ -66,7 +66,7 @@ impl Arch {
         }
     }
 
-    /// What modules are.
+    /// Returns the kind of file of modules.
     pub const fn module_kind(self) -> ModuleKind {
         match self {
             Self::X86_64 => ModuleKind::Relocatable,
@@ -74,7 +74,7 @@ impl Arch {
         }
     }
 
-    /// What a site holds.
+    /// Returns the instructions of sites.
     pub const fn encoding(self) -> Encoding {
         match self {
             Self::X86_64 => site::x86_64::ENCODING,

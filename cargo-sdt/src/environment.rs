@@ -61,26 +61,26 @@ impl Environment {
         Self(values.iter().map(|&(variable, value)| (variable, value.to_owned())).collect())
     }
 
-    /// The release of FreeBSD to build for.
+    /// Returns the release of FreeBSD to build for, if the environment sets it.
     ///
     /// # Errors
-    /// There is no such release.
+    /// The release does not exist.
     pub fn freebsd(&self) -> Result<Option<FreeBsd>, BadVariable> {
         self.get(FREEBSD, |value| FreeBsd::from_str(value).map_err(|error| error.to_string()))
     }
 
-    /// How the kernel finds the probes.
+    /// Returns the route of the probes.
     ///
     /// # Errors
-    /// There is no such route.
+    /// The route does not exist.
     pub fn route(&self) -> Result<Option<Route>, BadVariable> {
         self.get(ROUTE, named)
     }
 
-    /// How sites are enabled.
+    /// Returns the patch mode.
     ///
     /// # Errors
-    /// There is no such mode.
+    /// The mode does not exist.
     pub fn patch(&self) -> Result<Option<Patch>, BadVariable> {
         self.get(PATCH, named)
     }
@@ -101,7 +101,7 @@ fn named<T: ValueEnum>(value: &str) -> Result<T, String> {
     T::from_str(value, false).map_err(|_| {
         let names = T::value_variants().iter().filter_map(T::to_possible_value);
         let names: Vec<_> = names.map(|of| of.get_name().to_owned()).collect();
-        format!("it can be {}", names.join(", "))
+        format!("allowed values are {}", names.join(", "))
     })
 }
 

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 
-/// Most bytes of a file: kernels with all their debugging information have fewer.
+/// The greatest size of a file in bytes: kernels with all their debugging information are smaller.
 const MOST: u64 = 256 << 20;
 
 /// Reads a regular file.
 ///
 /// # Errors
-/// It cannot be read, is a device or a pipe, or is larger than a module or a kernel can be. Which file, the error says.
+/// The file cannot be read, is a device or a pipe, or is larger than any module or kernel. The error names the file.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let regular = || {
         // Before it is opened: a pipe would wait for a writer.
@@ -22,10 +22,10 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     regular().with_context(|| path.display().to_string())
 }
 
-/// Reads a text, which may come through a pipe, as of a shell's `<(nm kernel)`.
+/// Reads a text, possibly from a pipe such as a shell's `<(nm kernel)`.
 ///
 /// # Errors
-/// It cannot be read, is larger than [`read`] takes, or is not UTF-8. Which file, the error says.
+/// The file cannot be read, is larger than the limit of [`read`], or is not UTF-8. The error names the file.
 pub fn read_text(path: &Path) -> anyhow::Result<String> {
     let text = || -> anyhow::Result<_> { Ok(String::from_utf8(read_most(path, MOST)?)?) };
     text().with_context(|| path.display().to_string())
@@ -33,10 +33,10 @@ pub fn read_text(path: &Path) -> anyhow::Result<String> {
 
 fn read_most(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One that grows, or says that it is empty, as those of /proc do, has an end here, too.
+    // The limit also ends the reading of a file that grows, or that reports the size 0, like the files in /proc.
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        bail!("is larger than {most} bytes, which is more than a module or a kernel has");
+        bail!("is larger than {most} bytes, so it is neither a module nor a kernel");
     }
     Ok(bytes)
 }

@@ -45,7 +45,7 @@ mod whole;
 
 pub use cmd::main;
 
-/// What the tests and the `xtask` of this repository call. No interface.
+/// Internals for the tests and the `xtask` of this repository. Not an interface.
 #[doc(hidden)]
 pub mod internal {
     pub mod arch {

@@ -20,7 +20,7 @@ use crate::targets::Target;
 use crate::toolchain::{Toolchain, profile_flags};
 use crate::whole;
 
-/// Building `core` and a crate from nothing takes well under a minute.
+/// A complete build of `core` and a crate takes less than a minute.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 /// A module or kernel could not be built.
@@ -29,10 +29,10 @@ pub enum BuildError {
     /// A program that the build needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// There is no kernel with these options.
+    /// No kernel exists with these options.
     #[error(transparent)]
     NoSuchKernel(#[from] NoSuchKernel),
-    /// There is no module with these options.
+    /// No module exists with these options.
     #[error("{0}")]
     NoSuchModule(String),
     /// Cargo failed.
@@ -42,7 +42,7 @@ pub enum BuildError {
     #[error("{what}: {source}")]
     Lint { what: String, source: ProcessError },
     /// Cargo succeeded without making the expected artifact.
-    #[error("cargo made no {what} of {package}")]
+    #[error("cargo built no {what} of {package}")]
     NoArtifact { what: &'static str, package: String },
     /// The link failed.
     #[error("linking {file} failed: {source}")]
@@ -52,12 +52,13 @@ pub enum BuildError {
     Check { file: String, findings: Vec<Finding> },
     /// The linked module is for another release or route than the one that was asked for: its package ignores the environment.
     #[error(
-        "{file} is not for {wanted}: its package ignores SDT_FREEBSD or SDT_ROUTE; use sdt-core's freebsd_module!, which \
-         reads them"
+        "{file} is not for {wanted}: its package ignores SDT_FREEBSD or SDT_ROUTE; declare the \
+         module with freebsd_module! of sdt-core, which uses them"
     )]
     Other { file: String, wanted: String },
     /// The linked module is good, but contains the folder in which it was built.
-    #[error("{file} contains paths of this machine, under {}, so that another machine would build another file", .folder.display())]
+    #[error("{file} contains paths of this machine, under {}, so the build is not reproducible on \
+        another machine", .folder.display())]
     Place { file: String, folder: PathBuf },
     /// The module cannot be written where it was to be.
     #[error("cannot write {}: {why}", .output.display())]
@@ -89,9 +90,9 @@ pub struct Module {
     pub os: Os,
     /// The release of FreeBSD. On illumos, the default one.
     pub freebsd: FreeBsd,
-    /// How the kernel finds its probes.
+    /// The route of its probes.
     pub route: Route,
-    /// On the provider route: how sites are enabled, if that was chosen.
+    /// On the provider route: the patch mode, if it was set.
     pub patch: Option<Patch>,
     /// Settings for this build, in the form of cargo's `--config`: `profile.release.lto="fat"`.
     pub config: Vec<String>,
@@ -123,8 +124,8 @@ impl Module {
         }
     }
 
-    /// Returns the companion of this module: on illumos, a module with a provider of its own has a companion, of the
-    /// package of the same name with `-dtrace` behind it.
+    /// Returns the companion of this module: on illumos, a module with a provider of its own has a companion, from the
+    /// package of the same name with the suffix `-dtrace`.
     pub fn companion(&self) -> Option<Self> {
         let has_one = self.os == Os::Illumos && self.route == Route::Provider;
         has_one.then(|| Self {
@@ -142,7 +143,7 @@ impl Module {
     /// path.
     ///
     /// # Errors
-    /// There is no module with these options, a step failed, or the check refuses the module.
+    /// No module exists with these options, a step failed, or the check refuses the module.
     pub fn build(&self, output: Option<&Path>) -> Result<PathBuf, BuildError> {
         Ok(self.build_for(output, Against::default().kernel)?.0)
     }
@@ -150,7 +151,7 @@ impl Module {
     /// Like [`build`](Self::build), and checks the module against a kernel. Also returns the warnings and notes of the check.
     ///
     /// # Errors
-    /// Those of [`build`](Self::build).
+    /// The errors of [`build`](Self::build).
     pub fn build_for(
         &self,
         output: Option<&Path>,
@@ -253,16 +254,16 @@ impl Module {
         let no = |reason: String| Err(BuildError::NoSuchModule(reason));
         self.os.runs_on(self.arch)?;
         match (self.route, self.patch) {
-            (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
-                 (--route provider): on the native route the kernel patches the sites; leave --patch out"
+            (Route::Native, Some(_)) => no("--patch requires --route provider: on the native route \
+                the kernel patches the sites; omit --patch"
                 .into()),
             (Route::Provider, Some(Patch::Trap)) if self.os == Os::Illumos => no(
-                "--patch trap is not supported on illumos, whose breakpoint handlers cannot resume a CPU elsewhere: \
-                 take --patch jump".into(),
+                "--patch trap is not supported on illumos, whose breakpoint handlers cannot resume \
+                 a CPU elsewhere: use --patch jump".into(),
             ),
             (Route::Provider, _) if !self.freebsd.has_provider_route() => no(format!(
-                "--route provider is not supported on FreeBSD {}, whose breakpoint handlers do not get the trap frame: \
-                 take --route native",
+                "--route provider is not supported on FreeBSD {}, whose breakpoint handlers do not \
+                 get the trap frame: use --route native",
                 self.freebsd
             )),
             _ => Ok(()),
@@ -340,7 +341,7 @@ pub fn run_cargo(
 /// Like [`run_cargo`], for `cargo rustc`, with options of rustc for the package alone.
 ///
 /// # Errors
-/// Those of [`run_cargo`].
+/// The errors of [`run_cargo`].
 pub fn run_cargo_rustc(
     command: &mut Command,
     options: &[&str],
@@ -392,7 +393,7 @@ fn can_be_written(output: &Path) -> Result<(), BuildError> {
 /// Creates a folder and those above it.
 ///
 /// # Errors
-/// It cannot be created.
+/// The folder cannot be created.
 pub fn create_dir(folder: &Path) -> Result<(), BuildError> {
     std::fs::create_dir_all(folder)
         .map_err(|source| BuildError::File { file: folder.into(), source })

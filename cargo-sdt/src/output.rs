@@ -30,20 +30,20 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// Writes to standard output at once.
+/// Writes to standard output, and flushes it.
 ///
 /// # Errors
-/// It could not be written.
+/// The text could not be written.
 pub fn print(text: impl Display) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     write!(stdout, "{text}")?;
     Ok(stdout.flush()?)
 }
 
-/// Writes a line to standard output at once.
+/// Writes a line to standard output, and flushes it.
 ///
 /// # Errors
-/// It could not be written.
+/// The text could not be written.
 pub fn line(text: impl Display) -> Result<(), OutputError> {
     print(format_args!("{text}\n"))
 }

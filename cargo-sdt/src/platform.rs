@@ -1,5 +1,4 @@
-//! What a module is built for besides an architecture: the operating system, its release, and the route by
-//! which the kernel comes to know its probes.
+//! The target of a module without the architecture: the operating system, its release, and the route of its probes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +11,9 @@ pub use dtrace_abi::freebsd::Generation;
 
 use crate::arch::Arch;
 
-/// What every module of FreeBSD has one of (`sys/sys/module.h`, `sys/sys/kernel.h`).
+/// Every module of FreeBSD has at least one of these sets (`sys/sys/module.h`, `sys/sys/kernel.h`).
 const FREEBSD_SETS: [&str; 2] = ["set_modmetadata_set", "set_sysinit_set"];
-/// What every module of illumos has (`usr/src/uts/common/sys/modctl.h`).
+/// The functions that every module of illumos defines (`usr/src/uts/common/sys/modctl.h`).
 const ILLUMOS_FUNCTIONS: [&str; 2] = ["_init", "_info"];
 
 /// The kernel's operating system.
@@ -37,7 +36,7 @@ impl Os {
         }
     }
 
-    /// Returns the system that a module's file is for; FreeBSD, if nothing in the file tells.
+    /// Returns the operating system of a module's file; FreeBSD, if the file does not determine it.
     pub fn of_file(file: &[u8]) -> Self {
         Self::told_by(file).unwrap_or_default()
     }
@@ -61,10 +60,10 @@ impl Os {
         ILLUMOS_FUNCTIONS.into_iter().all(defines).then_some(Self::Illumos)
     }
 
-    /// Checks that it runs on an architecture.
+    /// Checks that the operating system supports an architecture.
     ///
     /// # Errors
-    /// It does not.
+    /// The operating system does not support the architecture.
     pub fn runs_on(self, arch: Arch) -> Result<(), NoSuchKernel> {
         match (self, arch) {
             (Self::FreeBsd, _) | (Self::Illumos, Arch::X86_64) => Ok(()),
@@ -102,16 +101,14 @@ impl fmt::Display for Os {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchKernel {
     /// illumos does not run on the architecture.
-    #[error("illumos does not run on {0}: take --arch x86_64")]
+    #[error("illumos does not run on {0}: use --arch x86_64")]
     Arch(Arch),
     /// A release of FreeBSD for illumos.
-    #[error(
-        "--freebsd {0} is a release of FreeBSD, and --os illumos has none: take one of the two"
-    )]
+    #[error("--freebsd {0} and --os illumos exclude each other: omit one of them")]
     Release(FreeBsd),
 }
 
-/// How the kernel finds a module's probes.
+/// The route of a module's probes to the kernel's DTrace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Route {
     /// The kernel's own sdt finds them in the module's file, as it finds C's, and patches them.
@@ -137,7 +134,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// How the sites of a module are enabled.
+/// The mode of a module's enabled sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Patch {
     /// A breakpoint is patched over the nop.
@@ -145,7 +142,7 @@ pub enum Patch {
     Trap,
     /// A jump is patched over the nop if it reaches the site's cold block, or else a breakpoint.
     Jump,
-    /// Nothing is patched: sites test a flag.
+    /// No code is patched: sites test a flag.
     Gate,
 }
 
@@ -176,31 +173,31 @@ pub struct FreeBsd(
 /// Modules cannot be built for the release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a release of FreeBSD that modules can be built for: take a major one, {oldest} to \
-     {newest}, or an exact __FreeBSD_version, like {newest}00000",
+    "{0:?} is not a supported release of FreeBSD: use a major release, {oldest} to {newest}, or an \
+     exact __FreeBSD_version, such as {newest}00000",
     oldest = Release::OLDEST,
     newest = Release::NEWEST
 )]
 pub struct NotARelease(String);
 
 impl FreeBsd {
-    /// Any kernel of the oldest release.
+    /// Returns any kernel of the oldest release.
     pub const fn oldest() -> Self {
         Self(Release::of_major(Release::OLDEST).expect("one of those that modules are built for"))
     }
 
-    /// Any kernel of a major release.
+    /// Returns any kernel of a major release.
     ///
     /// # Errors
-    /// It is not one of those that modules can be built for.
+    /// If modules cannot be built for it.
     pub fn major_release(major: u32) -> Result<Self, NotARelease> {
         Release::of_major(major).map(Self).ok_or_else(|| NotARelease(major.to_string()))
     }
 
-    /// Any kernel from an exact `__FreeBSD_version` on, of the same major release.
+    /// Returns the kernels of a major release from an exact `__FreeBSD_version` on.
     ///
     /// # Errors
-    /// It is not of a release that modules can be built for.
+    /// If modules cannot be built for its release.
     pub fn exactly(version: u32) -> Result<Self, NotARelease> {
         Release::new(version).map(Self).ok_or_else(|| NotARelease(version.to_string()))
     }
@@ -215,24 +212,24 @@ impl FreeBsd {
         self.0.version()
     }
 
-    /// The highest `__FreeBSD_version` of these kernels: the last of the major release
-    /// (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`).
+    /// Returns the highest `__FreeBSD_version` of these kernels: the last of the major release (`MODULE_KERNEL_MAXVER`
+    /// of `sys/sys/module.h`).
     pub const fn highest_version(self) -> u32 {
         self.major() * Release::MAJOR + (Release::MAJOR - 1)
     }
 
-    /// `__FreeBSD_version` of a kernel to try modules in: of a major release one that takes all that are built
-    /// for it, C's too, which want a kernel as new as their headers.
+    /// Returns the `__FreeBSD_version` of a kernel for testing modules. For a major release, it is high enough for all
+    /// modules of that release, including modules in C, which require a kernel at least as new as their headers.
     pub const fn kernel_version(self) -> u32 {
         if self.is_major() { self.highest_version() } else { self.version() }
     }
 
-    /// Whether it is all of a major release.
+    /// Returns whether it stands for a whole major release.
     const fn is_major(self) -> bool {
         self.version().is_multiple_of(Release::MAJOR)
     }
 
-    /// How its SDT sites work.
+    /// Returns the generation of its SDT sites.
     pub const fn generation(self) -> Generation {
         self.0.generation()
     }
@@ -242,12 +239,12 @@ impl FreeBsd {
         self.0.sysinit_size() as u64
     }
 
-    /// Whether amd64's loader takes `R_X86_64_PLT32`.
+    /// Returns whether amd64's loader supports `R_X86_64_PLT32`.
     pub const fn takes_plt32(self) -> bool {
         self.0.takes_plt32()
     }
 
-    /// Whether there is the provider route.
+    /// Returns whether the provider route exists.
     pub const fn has_provider_route(self) -> bool {
         self.0.has_trap_frame()
     }
@@ -275,7 +272,7 @@ impl FromStr for FreeBsd {
 }
 
 impl fmt::Display for FreeBsd {
-    /// As it is parsed; a major release by its short name.
+    /// Displays it in the form that is parsed; a major release by its short name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", if self.is_major() { self.major() } else { self.version() })
     }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// A program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("cannot run {program}: {source}")]
     Start { program: String, source: std::io::Error },
-    /// It ended with an error.
+    /// The program ended with an error.
     #[error("{}", failure(.command, .status, .output))]
     Failed { command: String, status: ExitStatus, output: String },
-    /// It was still running at the end of its time and has been killed.
-    #[error("{command}: still running after {} s, and killed", .limit.as_secs())]
+    /// The program was killed, because it was still running after its time limit.
+    #[error("{command}: killed, because it was still running after {} s", .limit.as_secs())]
     TimedOut { command: String, limit: Duration },
 }
 
@@ -77,7 +77,7 @@ pub fn command_line(command: &Command) -> String {
 /// Runs a program to its end, without input, and returns its output.
 ///
 /// # Errors
-/// It cannot be started, fails, or takes longer than `limit`: then it is killed.
+/// The program cannot be started, fails, or was killed because it was still running after `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Written, ProcessError> {
     let child = command
         .stdin(Stdio::null())
@@ -165,7 +165,7 @@ struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
-            // Nothing can be done about a child that cannot be killed or waited for.
+            // Errors of killing or waiting are ignored.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
@@ -181,9 +181,8 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Takes out of the command's environment what an outer cargo, rustup or clippy put there, so that
-/// an inner cargo of another toolchain starts as from a shell. Settings of the network and of
-/// registries stay.
+/// Removes the variables of an outer cargo, rustup or clippy from the command's environment, so that an inner cargo of
+/// another toolchain starts as from a shell. Keeps the settings of the network and of registries.
 pub fn clean_cargo_env(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if leaks(&name) {

@@ -9,7 +9,7 @@ use crate::output;
 
 /// A shorter step prints nothing.
 const QUIET: Duration = Duration::from_millis(700);
-/// How often a longer one prints that it still runs.
+/// The interval at which a long step prints that it is still running.
 const BEAT: Duration = Duration::from_secs(10);
 
 /// The name of this program in messages.

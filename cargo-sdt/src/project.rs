@@ -17,7 +17,7 @@ pub struct Project {
 /// A package on this machine that is not below the workspace's root folder, and on which packages there depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// Where it is.
+    /// The folder of the package.
     pub folder: PathBuf,
     /// Its name and its version: `sdt-core-0.1.0`.
     pub name: String,
@@ -32,13 +32,13 @@ pub enum ProjectError {
     /// The workspace has no such package.
     #[error("no package {package} in {}: its packages are {}", .root.display(), .others.join(", "))]
     NoSuchPackage { package: String, root: PathBuf, others: Vec<String> },
-    /// No package was named, and there are several.
-    #[error("{} has several packages: say which with --package ({})", .root.display(), .packages.join(", "))]
+    /// No package was named, and the workspace has several.
+    #[error("{} has several packages: select one with --package ({})", .root.display(), .packages.join(", "))]
     WhichPackage { root: PathBuf, packages: Vec<String> },
     /// The package has no library.
     #[error(
-        "package {0} has no library, and a kernel module is made of one: move its code to src/lib.rs; to trace a program, \
-         use the crate sdt-process instead of a module"
+        "package {0} has no library, which a kernel module needs: move its code to src/lib.rs; to \
+         trace a program, use the crate sdt-process instead of a module"
     )]
     NoLibrary(String),
     /// The manifest's settings of the module are wrong.
@@ -60,16 +60,16 @@ pub struct Found {
 }
 
 impl Project {
-    /// Returns the workspace with the root folder `root`, whose output goes below `build`.
+    /// Returns the workspace with the root folder `root` and the output folder `build`.
     pub const fn new(root: PathBuf, build: PathBuf) -> Self {
         Self { root, build, outside: Vec::new() }
     }
 
     /// Finds the package of this name in the workspace of `folder`; without a name, the package of `folder`, or the
-    /// workspace's only one. The output goes to `sdt/` in cargo's target folder.
+    /// workspace's only one. The output folder is `sdt/` in cargo's target folder.
     ///
     /// # Errors
-    /// There is no workspace or no such package, the package has no library, or its settings are wrong.
+    /// The workspace or the package does not exist, the package has no library, or its settings are wrong.
     pub fn find(folder: &Path, package: Option<&str>) -> Result<Found, ProjectError> {
         let metadata = MetadataCommand::new().current_dir(folder).no_deps().exec()?;
         let root = metadata.workspace_root.clone().into_std_path_buf();
@@ -150,7 +150,7 @@ fn pick<'m>(
             others: names(),
         });
     }
-    // As cargo has it: the innermost package that the folder is in.
+    // Like cargo: the innermost package that contains the folder.
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let around = |package: &&&Package| {
         let own = package.manifest_path.parent().map(|own| own.as_std_path());

@@ -22,9 +22,9 @@ pub struct Settings {
     pub arch: Option<Arch>,
     /// Release of FreeBSD.
     pub freebsd: Option<FreeBsd>,
-    /// How the kernel comes to know the probes.
+    /// The route of the probes to the kernel's DTrace.
     pub route: Option<Route>,
-    /// What sites of a provider of its own do while they are enabled.
+    /// The mode of enabled sites, with `route = "provider"`.
     pub patch: Option<Patch>,
     /// The module's name, which its file has; without it, that of the package's library.
     pub module: Option<String>,
@@ -43,7 +43,7 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// Reads the settings from a package's metadata, of which they are a part.
+    /// Reads the settings from a package's metadata.
     ///
     /// # Errors
     /// A setting is unknown, or has a wrong value.
@@ -67,7 +67,7 @@ macro_rules! as_on_the_command_line {
                         .map(|value| format!("`{}`", value.get_name()))
                         .collect();
                     serde::de::Error::custom(format_args!(
-                        "`{name}` is none of {}", names.join(", ")
+                        "`{name}` is unknown; allowed are {}", names.join(", ")
                     ))
                 })
             }
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for FreeBsd {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// `"14"` or `14`.
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a release of FreeBSD, like 14")]
+        #[serde(untagged, expecting = "a release of FreeBSD, such as 14")]
         enum Release {
             Text(String),
             Number(u32),

@@ -24,7 +24,7 @@ const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// Packages are missing, and this user may not install them.
-    #[error("{what} missing. Run this, then try again:\n    {command}")]
+    #[error("{what} missing. Run this command, then try again:\n    {command}")]
     NotAllowed { what: String, command: String },
     /// Packages could not be installed.
     #[error("cannot install {packages}: {source}")]
@@ -32,18 +32,18 @@ pub enum SetupError {
     /// The packages are installed, and a program is still missing.
     #[error("{packages} installed, but {what} still missing")]
     StillMissing { packages: String, what: String },
-    /// No toolchain fits, and the distribution has none that would.
+    /// No toolchain is suitable, and the distribution offers none.
     #[error(
-        "no toolchain here can build core for a kernel:\n{tried}\nRun this, then try again:\n    \
-         rustup component add rust-src"
+        "no toolchain here can build core for a kernel:\n{tried}\nRun this command, then try \
+         again:\n    rustup component add rust-src"
     )]
     NoToolchain { tried: String },
 }
 
-/// Returns the toolchain for modules and kernels. Installs one if there is none.
+/// Returns the toolchain for modules and kernels. Installs one if none is found.
 ///
 /// # Errors
-/// There is none, and none could be installed.
+/// None is found, and none could be installed.
 pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError> {
     let mut tried = Vec::new();
     let host = toolchain::host_sysroot().ok().map(|sysroot| sysroot.join("bin"));
@@ -82,10 +82,10 @@ pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError>
     Err(SetupError::NoToolchain { tried: tried.join("\n") })
 }
 
-/// Clippy of a toolchain for kernels; installs it if it is missing.
+/// Checks that clippy of a toolchain for kernels exists; installs it if it is missing.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// clippy is missing and could not be installed.
 pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
     if toolchain.has_clippy() {
         return Ok(());
@@ -101,10 +101,10 @@ pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
     Err(SetupError::StillMissing { packages: packages.join(" "), what })
 }
 
-/// Returns the linker. Installs one if there is none.
+/// Returns the linker. Installs one if none is found.
 ///
 /// # Errors
-/// There is none, and none could be installed.
+/// None is found, and none could be installed.
 pub fn lld() -> Result<Lld, SetupError> {
     if let Some(lld) = toolchain::find_lld() {
         return Ok(lld);
@@ -119,7 +119,7 @@ pub fn lld() -> Result<Lld, SetupError> {
 /// Returns the path of a program. Installs its package of the distribution if it is missing.
 ///
 /// # Errors
-/// It is missing and could not be installed.
+/// The program is missing and could not be installed.
 pub fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
     if let Some(found) = process::find(name) {
         return Ok(found);
@@ -167,15 +167,15 @@ fn toolchain_packages() -> Option<Vec<String>> {
     pick_toolchain(&String::from_utf8_lossy(&found.stdout), candidate)
 }
 
-/// The minor version of the candidate that `apt-cache policy` shows: 96 of `1.96.0+dfsg1-1~deb12u2`.
+/// Returns the minor version of the candidate in the output of `apt-cache policy`: 96 of `1.96.0+dfsg1-1~deb12u2`.
 fn candidate_minor(policy: &str) -> Option<u32> {
     let line = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))?;
     line.strip_prefix("1.")?.split('.').next()?.parse().ok()
 }
 
-/// Of the packages `apt-cache search` listed, those of the toolchain to install: Debian's `-web` (kept
-/// current in its stable releases), else Ubuntu's newest versioned one. `candidate` tells the minor
-/// version of a package that would be installed.
+/// Selects the packages of the toolchain to install from the output of `apt-cache search`: Debian's `-web` (kept
+/// current in its stable releases), else Ubuntu's newest versioned toolchain. `candidate` returns the minor version of
+/// a package that would be installed.
 fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Option<Vec<String>> {
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     let oldest = OLDEST.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The target files of kernel modules, which rustc wants to have on the disk.
+//! The target files of kernel modules, which rustc reads from the disk.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ macro_rules! target {
 }
 
 impl Target {
-    /// That of an architecture and an operating system; illumos has one architecture.
+    /// Returns the target of an architecture and an operating system; illumos has one architecture.
     pub const fn of(os: Os, arch: Arch) -> Self {
         match (os, arch) {
             (Os::Illumos, _) => target!("x86_64-illumos-kmod"),
@@ -36,27 +36,27 @@ impl Target {
         }
     }
 
-    /// What it says.
+    /// Returns its contents.
     pub const fn text(&self) -> &'static str {
         self.text
     }
 
-    /// Writes it to a folder for a release of rustc, and returns where it is.
+    /// Writes the target file for a release of rustc to a folder, and returns its path.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write_to(&self, folder: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
         write(self.text, &folder.join(format!("{}.json", self.name)), release)
     }
 }
 
-/// Writes the text of a target file to `file`, as a release of rustc takes it, and returns `file`.
+/// Writes the text of a target file to `file`, in the form for a release of rustc, and returns `file`.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write(text: &str, file: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
     let text = text_for(text, release);
-    // Cargo builds everything anew when it is newer.
+    // Cargo rebuilds everything if the file is newer.
     if std::fs::read_to_string(file).is_ok_and(|there| there == text) {
         return Ok(file.into());
     }
@@ -67,8 +67,9 @@ pub fn write(text: &str, file: &Path, release: &str) -> Result<PathBuf, std::io:
     Ok(file.into())
 }
 
-/// The text of a target file for a release of rustc. Since 1.96, rustc wants `rustc-abi` for soft floats on aarch64; before, it
-/// knows them by `abi` alone, as in its own `aarch64-unknown-none-softfloat`, and refuses `rustc-abi`.
+/// Returns the text of a target file for a release of rustc. For soft floats on aarch64, rustc requires `rustc-abi`
+/// since 1.96. Earlier releases need only `abi`, as in their own `aarch64-unknown-none-softfloat`, and refuse
+/// `rustc-abi`.
 fn text_for<'t>(text: &'t str, release: &str) -> Cow<'t, str> {
     let minor = release.strip_prefix("1.").and_then(|rest| rest.split('.').next()?.parse().ok());
     let is_older = minor.is_some_and(|minor: u32| minor < 96);

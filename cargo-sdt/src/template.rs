@@ -1,4 +1,4 @@
-//! What `cargo sdt new` writes: the files of `templates/`, with the module's name for `my_module`.
+//! The output of `cargo sdt new`: the files of `templates/`, with the module's name instead of `my_module`.
 
 use std::fmt;
 use std::io;
@@ -40,10 +40,10 @@ const ILLUMOS: &[File] = files! {
     "src/module.rs": "illumos/src/module.rs",
 };
 
-/// What stands in the templates for the module's name, as an identifier and as a package.
+/// The placeholders in the templates for the module's name, as an identifier and as a package.
 const IDENTIFIER: &str = "my_module";
 const PACKAGE: &str = "my-module";
-/// What stands there for what options choose.
+/// The placeholders for options.
 const SDT_CORE: &str = "sdt-core = \"0.0.0\"";
 const RELEASE: &str = "freebsd = \"15\"";
 const ROUTE: &str = "route = \"native\"";
@@ -53,13 +53,13 @@ const ROUTE: &str = "route = \"native\"";
 pub struct Template {
     /// Its name.
     pub name: Name,
-    /// For which system.
+    /// The operating system.
     pub os: Os,
-    /// On FreeBSD: for which release.
+    /// The release of FreeBSD.
     pub freebsd: FreeBsd,
-    /// How the kernel comes to know its probes.
+    /// The route of its probes to the kernel's DTrace.
     pub route: Route,
-    /// Where its `sdt-core` comes from.
+    /// The source of its `sdt-core`.
     pub sdt_core: SdtCore,
 }
 
@@ -67,7 +67,7 @@ pub struct Template {
 #[derive(Debug, thiserror::Error)]
 pub enum NewError {
     /// The path exists.
-    #[error("{} exists already: take another name, or --path FOLDER", .0.display())]
+    #[error("{} already exists: use another name, or --path FOLDER", .0.display())]
     Exists(PathBuf),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", .file.display())]
@@ -95,7 +95,7 @@ impl Template {
         std::fs::create_dir_all(parent).map_err(failed(parent))?;
         let made = tempfile::Builder::new().prefix(".cargo-sdt-new").tempdir_in(parent);
         let made = made.map_err(failed(parent))?;
-        // It becomes a folder like others.
+        // The crate has ordinary permissions, unlike the temporary folder around it.
         let inner = made.path().join("crate");
         for (place, text) in self.files() {
             let file = inner.join(place);
@@ -106,7 +106,7 @@ impl Template {
         std::fs::rename(&inner, folder).map_err(failed(folder))
     }
 
-    /// Its files, and where they are.
+    /// Returns its files, and their paths.
     fn files(&self) -> impl Iterator<Item = (&'static str, String)> {
         let files = match self.os {
             Os::FreeBsd => FREEBSD,
@@ -151,7 +151,7 @@ const KEYWORDS: [&str; 51] = [
 /// Crates that every module sees.
 const CRATES: [&str; 6] = ["alloc", "core", "proc_macro", "sdt_core", "std", "test"];
 
-/// What `templates/` has beside the provider.
+/// The modules of a crate from `templates/`, except the provider.
 const MODULES: [&str; 3] = ["by_hand", "module", "tests"];
 
 /// DTrace's own modules and providers, of both systems (`sdt-macros` refuses the providers), and the kernels'.
@@ -161,7 +161,7 @@ const TAKEN: [&str; 14] = [
 ];
 
 /// Nodes at the top of FreeBSD's tree of sysctls (`SYSCTL_ROOT_NODE` of `sys/kern/kern_mib.c`, `sys/kern/subr_bus.c`,
-/// `sys/cddl/compat/opensolaris/kern/opensolaris_kstat.c`; 10 to 15), which gets one by the module's name.
+/// `sys/cddl/compat/opensolaris/kern/opensolaris_kstat.c`; 10 to 15). The module adds one with its own name.
 const SYSCTLS: [&str; 15] = [
     "compat",
     "debug",
@@ -180,9 +180,9 @@ const SYSCTLS: [&str; 15] = [
     "vm",
 ];
 
-/// Most bytes of a module's name that both kernels show whole. FreeBSD: `MAXMODNAME` of `sys/sys/module.h` less the NUL.
-/// illumos: krtld takes 30 bytes of `misc/NAME` from a companion, and `MODMAXNAMELEN` of `sys/modctl.h` has 31 for
-/// `NAME_dtrace`.
+/// Returns the greatest length of a module's name in bytes that the kernel does not cut. FreeBSD: `MAXMODNAME` of
+/// `sys/sys/module.h` less the NUL. illumos: krtld reads 30 bytes of `misc/NAME` in a companion, and `MODMAXNAMELEN` of
+/// `sys/modctl.h` has 31 for `NAME_dtrace`.
 const fn longest(os: Os) -> usize {
     match os {
         Os::FreeBsd => 31,
@@ -198,12 +198,15 @@ impl Name {
     pub fn new(name: &str, os: Os) -> Result<Self, BadName> {
         let bad = |reason: String| Err(BadName { name: name.into(), reason });
         if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-            return bad("it begins with a letter from a to z".into());
+            return bad("it must begin with a letter from a to z".into());
         }
         let odd =
             |c: &char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
         if let Some(c) = name.chars().find(odd) {
-            return bad(format!("it has letters from a to z, digits, `-` and `_`, not {c:?}"));
+            return bad(format!(
+                "it can contain letters from a to z, digits, `-` and `_`, but not \
+                 {c:?}"
+            ));
         }
         let this = Self(name.to_owned());
         let identifier = this.identifier();
@@ -211,47 +214,44 @@ impl Name {
             return bad("it is a keyword of Rust".into());
         }
         if CRATES.contains(&&*identifier) {
-            return bad("there is a crate of that name in every module".into());
+            return bad("every module contains a crate of that name".into());
         }
         if MODULES.contains(&&*identifier) {
             return bad("the new crate has a module of that name".into());
         }
         if os == Os::FreeBsd && SYSCTLS.contains(&&*identifier) {
-            return bad("FreeBSD has sysctls below a node of that name".into());
+            return bad("FreeBSD has a sysctl node of that name".into());
         }
         if TAKEN.contains(&&*identifier) {
-            return bad("the kernel or DTrace has something of that name".into());
+            return bad("the kernel or DTrace uses that name".into());
         }
         if identifier.starts_with("dtrace_") {
-            return bad("fbt passes over what begins with `dtrace_`".into());
+            return bad("fbt skips functions that begin with `dtrace_`".into());
         }
         if os == Os::Illumos && illumos::has_provider(&identifier) {
             return bad(
-                "illumos has a provider of that name, and would list the probes as its own".into(),
+                "illumos has a provider of that name, and would list the probes under it".into()
             );
         }
         if name.len() > longest(os) {
             let longest = longest(os);
-            return bad(format!(
-                "it has {} bytes; {os} would cut it, it shows {longest}",
-                name.len()
-            ));
+            return bad(format!("it has {} bytes, and {os} shows only {longest}", name.len()));
         }
         Ok(this)
     }
 
-    /// As the package has it.
+    /// Returns the name of the package.
     pub fn package(&self) -> &str {
         &self.0
     }
 
-    /// As Rust, the kernel and DTrace have it.
+    /// Returns the name in Rust, the kernel and DTrace.
     pub fn identifier(&self) -> String {
         self.0.replace('-', "_")
     }
 }
 
-/// Where a new crate's `sdt-core` comes from.
+/// The source of a new crate's `sdt-core`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdtCore {
     /// A version of the registry's.
@@ -296,7 +296,7 @@ impl SdtCore {
         Self::in_folder(&package.parent()?.join("sdt-core")).ok()
     }
 
-    /// Returns the sdt-core in a folder, or in the workspace of which the folder is the root.
+    /// Returns the sdt-core in a folder, or in the workspace with this root folder.
     fn in_folder(folder: &Path) -> Result<Self, NoSdtCore> {
         let none = |reason: String| NoSdtCore { place: folder.display().to_string(), reason };
         let manifest = folder.join("Cargo.toml");
@@ -317,9 +317,9 @@ impl SdtCore {
 }
 
 impl fmt::Display for SdtCore {
-    /// As a manifest has it.
+    /// Displays it in the syntax of a manifest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Debug escapes as TOML's basic strings do, in all that paths and addresses consist of.
+        // For the characters of paths and addresses, Debug escapes like TOML's basic strings.
         match self {
             Self::Version(version) => write!(f, "{version:?}"),
             Self::Git(url) => write!(f, "{{ git = {url:?} }}"),

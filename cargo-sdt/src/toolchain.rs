@@ -20,7 +20,7 @@ pub struct Toolchain {
     project: Project,
     cargo: PathBuf,
     rustc: PathBuf,
-    /// The sources of `core` and all that is beside it.
+    /// The folder with the sources of `core` and of the other crates of the standard library.
     sources: PathBuf,
     /// `-Zjson-target-spec` exists, and is then needed.
     json_target_flag: bool,
@@ -40,13 +40,13 @@ pub enum Unfit {
     #[error("the target file cannot be written: {0}")]
     Write(#[from] std::io::Error),
     /// Cargo, rustc and the sources have different versions.
-    #[error("{what} is of version {found}, and rustc of {expected}: install both of one version")]
+    #[error("{what} has version {found}, and rustc {expected}: install the same version of both")]
     Mixed { what: &'static str, found: String, expected: String },
-    /// It has no sources of `core`.
-    #[error("{0} has no sources of core: add the component rust-src")]
+    /// The toolchain lacks the sources of `core`.
+    #[error("{0} lacks the sources of core: add the component rust-src")]
     NoSources(PathBuf),
-    /// It does not understand the target.
-    #[error("rustc {release} does not take {target}: {reason}")]
+    /// rustc does not accept the target.
+    #[error("rustc {release} does not accept {target}: {reason}")]
     Target { release: String, target: String, reason: String },
 }
 
@@ -72,7 +72,7 @@ impl Toolchain {
         if !sources.join("library/core/src/lib.rs").is_file() {
             return Err(Unfit::NoSources(sysroot));
         }
-        // Distributions keep it; rustup's rust-src has the library only, and is of rustc's version.
+        // Distributions ship `src/version`. rustup's rust-src contains only the library, always of rustc's version.
         if let Ok(found) = std::fs::read_to_string(sources.join("src/version"))
             && found.trim() != release
         {
@@ -112,16 +112,17 @@ impl Toolchain {
             command.args(["--config", &setting]);
         }
         command.arg("-Zbuild-std-features=compiler-builtins-mem");
-        // What a later rustc will refuse in the standard library is for its authors.
+        // Warnings about future errors in the standard library concern only its authors.
         command.args(["--config", "future-incompat-report.frequency='never'"]);
         self.take_json(&mut command);
         command
     }
 
-    /// A clippy command that takes the standard library from `sysroot`. Still missing: as for [`cargo`](Self::cargo).
+    /// Returns a clippy command that uses the standard library in `sysroot`. The caller adds the same arguments as for
+    /// [`cargo`](Self::cargo).
     pub fn clippy(&self, sysroot: &Path) -> Command {
         let mut command = self.command(&self.clippy_program());
-        // By itself it would run the cargo, and that the rustc, which a shell finds.
+        // Otherwise it would run the cargo of the PATH, which would run the rustc of the PATH.
         command.env("CARGO", &self.cargo).env("RUSTC", &self.rustc).arg("clippy");
         command.env("CARGO_ENCODED_RUSTFLAGS", format!("--sysroot={}", sysroot.display()));
         self.take_json(&mut command);
@@ -218,7 +219,7 @@ impl fmt::Display for Toolchain {
     }
 }
 
-/// A command of a toolchain that takes unstable flags.
+/// Returns a command for a program of a toolchain with unstable flags enabled.
 fn unstable(program: &Path) -> Command {
     let mut command = Command::new(program);
     clean_cargo_env(&mut command);
@@ -240,9 +241,9 @@ fn sysroot(rustc: &Path) -> Result<PathBuf, ProcessError> {
 /// Returns the sysroot of the toolchain that runs this program, or of the one that a shell would run.
 ///
 /// # Errors
-/// There is no rustc.
+/// No rustc was found.
 pub fn host_sysroot() -> Result<PathBuf, ProcessError> {
-    // Cargo tells its children where it is itself: past rustup's proxies.
+    // Cargo sets `CARGO` to its own path, which is not rustup's proxy.
     let beside_cargo = std::env::var_os("CARGO")
         .and_then(|cargo| Some(Path::new(&cargo).parent()?.join("rustc")))
         .filter(|rustc| rustc.is_file());
@@ -266,7 +267,7 @@ pub fn distribution_folders() -> Vec<PathBuf> {
     std::iter::once(default).chain(versioned.into_iter().map(|(_, bin)| bin)).collect()
 }
 
-/// lld, as a command that wants its arguments: rustup's, or the distribution's if it is new enough.
+/// Finds lld: that of rustup, or that of the distribution if it is new enough.
 pub fn find_lld() -> Option<Lld> {
     if let Ok(sysroot) = host_sysroot() {
         let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -276,7 +277,7 @@ pub fn find_lld() -> Option<Lld> {
         }
     }
     let lld = Lld { program: process::find("ld.lld")?, flavored: false };
-    // Before 19 it cannot resolve groups of sections in relocatable files.
+    // Versions before 19 cannot resolve groups of sections in relocatable files.
     let help = process::run(lld.command().arg("--help"), SHORT).ok()?;
     String::from_utf8_lossy(&help.stdout).contains("--force-group-allocation").then_some(lld)
 }
@@ -285,12 +286,12 @@ pub fn find_lld() -> Option<Lld> {
 #[derive(Clone, Debug)]
 pub struct Lld {
     program: PathBuf,
-    /// It is the multi-purpose program, which becomes GNU's ld by an option.
+    /// Whether it is the generic program, which an option turns into GNU's ld.
     flavored: bool,
 }
 
 impl Lld {
-    /// Where it is.
+    /// Returns the path of the program.
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -9,11 +9,11 @@ use std::path::Path;
 /// The mode of a file that [`File::create`] makes; the umask applies.
 const MODE: u32 = 0o666;
 
-/// Writes a file, and replaces an existing one. A link stays a link; a pipe, a terminal or another special file is written to
-/// directly.
+/// Writes a file, and replaces an existing one. If `file` is a link, its target is replaced; a pipe, a terminal or
+/// another special file is written to directly.
 ///
 /// # Errors
-/// It cannot be written, or no other one in its folder.
+/// The file cannot be written, or no temporary file can be created in its folder.
 pub fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let place = match fs::canonicalize(file) {
         Ok(there) if there.is_file() => there,

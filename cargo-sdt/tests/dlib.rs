@@ -97,7 +97,7 @@ struct Packet<'a> {
     end: i32,
 }
 
-/// What C has to find: of each field its name, its offset, its bytes.
+/// The fields that the C compiler must find: name, offset and size of each.
 macro_rules! layout {
     ($c:literal, $rust:ty: $($c_field:literal $field:ident),*) => {{
         let mut text = format!(

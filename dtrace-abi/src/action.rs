@@ -1,4 +1,4 @@
-//! Actions: what an enabling does when its probe fires.
+//! Actions of an enabling, which run when its probe fires.
 
 numbered! {
     /// An action, aggregations included (`DTRACEACT_*`, `DTRACEAGG_*`). The names are those of D.
@@ -11,12 +11,12 @@ numbered! {
         Exit = 2, "exit";
         Printf = 3, "printf";
         Printa = 4, "printa";
-        /// Done by the consumer, which finds a [`LibAction`] in the argument.
+        /// The consumer performs it: the argument is a [`LibAction`].
         LibAct = 5, "library action";
         Tracemem = 6, "tracemem";
         /// The size for the `tracemem` that follows.
         TracememDynsize = 7, "tracemem size";
-        /// FreeBSD's alone.
+        /// FreeBSD only.
         Printm = 8, "printm";
         Ustack = 0x0101, "ustack";
         Jstack = 0x0102, "jstack";
@@ -51,15 +51,15 @@ numbered! {
 /// Classes of actions: their upper byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ActionClass {
-    /// Records what a program asked for.
+    /// Records a value of the program.
     Plain,
-    /// Records something of the process (`DTRACEACT_PROC`).
+    /// Records data of the process (`DTRACEACT_PROC`).
     Process,
-    /// Does something to the process (`DTRACEACT_PROC_DESTRUCTIVE`).
+    /// Changes the process (`DTRACEACT_PROC_DESTRUCTIVE`).
     ProcessDestructive,
-    /// Records something of the kernel (`DTRACEACT_KERNEL`).
+    /// Records data of the kernel (`DTRACEACT_KERNEL`).
     Kernel,
-    /// Does something to the kernel (`DTRACEACT_KERNEL_DESTRUCTIVE`).
+    /// Changes the kernel (`DTRACEACT_KERNEL_DESTRUCTIVE`).
     KernelDestructive,
     /// Speculation (`DTRACEACT_SPECULATIVE`).
     Speculative,
@@ -68,7 +68,7 @@ pub enum ActionClass {
 }
 
 impl Action {
-    /// Its class.
+    /// Returns its class.
     pub const fn class(self) -> ActionClass {
         match self.number() >> 8 {
             1 => ActionClass::Process,
@@ -81,28 +81,28 @@ impl Action {
         }
     }
 
-    /// Whether it needs `-w` (`DTRACEACT_ISDESTRUCTIVE`).
+    /// Returns whether it needs `-w` (`DTRACEACT_ISDESTRUCTIVE`).
     pub const fn is_destructive(self) -> bool {
         matches!(self.class(), ActionClass::ProcessDestructive | ActionClass::KernelDestructive)
     }
 
-    /// Whether it is an aggregating action (`DTRACEACT_ISAGG`).
+    /// Returns whether it is an aggregating action (`DTRACEACT_ISAGG`).
     pub const fn is_aggregation(self) -> bool {
         matches!(self.class(), ActionClass::Aggregation)
     }
 
-    /// Whether it has a format (`DTRACEACT_ISPRINTFLIKE`).
+    /// Returns whether it has a format (`DTRACEACT_ISPRINTFLIKE`).
     pub const fn is_printf_like(self) -> bool {
         matches!(self, Self::Printf | Self::Printa | Self::System | Self::Freopen)
     }
 }
 
 numbered! {
-    /// What a consumer does itself when it meets a record of [`Action::LibAct`] (`DT_ACT_*`,
-    /// libdtrace's `dt_impl.h`): the action's argument.
+    /// An action that the consumer performs for a record of [`Action::LibAct`] (`DT_ACT_*`, libdtrace's `dt_impl.h`):
+    /// the argument of that action.
     ///
-    /// libdtrace counts from the highest subroutine on, so its numbers differ by platform and
-    /// release; nothing but the library that made them reads them. These are FreeBSD 13's.
+    /// libdtrace numbers them after the highest subroutine, so the numbers depend on platform and release; only the
+    /// library that wrote them reads them. These are the numbers of FreeBSD 13.
     pub enum LibAction: u16 {
         Clear = 69, "clear";
         Normalize = 70, "normalize";
@@ -113,22 +113,22 @@ numbered! {
     }
 }
 
-/// The argument of `ustack` and `jstack`: frames, and room for names (`DTRACE_USTACK_ARG`).
+/// The argument of `ustack` and `jstack`: the number of frames, and the size of names (`DTRACE_USTACK_ARG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UstackArg {
-    /// How many frames; 0 leaves it to the option.
+    /// The number of frames; 0 for that of the option.
     pub frames: u32,
-    /// Bytes for the names of frames.
+    /// The size in bytes of the names of frames.
     pub string_size: u32,
 }
 
 impl UstackArg {
-    /// As the action has it.
+    /// Returns the argument of the action.
     pub const fn encode(self) -> u64 {
         (self.string_size as u64) << 32 | self.frames as u64
     }
 
-    /// What the action's argument says.
+    /// Decodes the argument of the action.
     pub const fn decode(argument: u64) -> Self {
         Self { frames: argument as u32, string_size: (argument >> 32) as u32 }
     }

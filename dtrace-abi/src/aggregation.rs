@@ -1,12 +1,13 @@
-//! Distributions: arguments of `lquantize` and `llquantize`, and which bucket is what.
+//! Distributions: the arguments of `lquantize` and `llquantize`, and the buckets of `quantize`.
 
-/// Buckets of `quantize`: 63 negative powers of two, zero, 63 positive (`DTRACE_QUANTIZE_NBUCKETS`).
+/// The number of buckets of `quantize`: 63 negative powers of two, zero, 63 positive powers
+/// (`DTRACE_QUANTIZE_NBUCKETS`).
 pub const QUANTIZE_BUCKETS: usize = 127;
-/// Which of them is zero's (`DTRACE_QUANTIZE_ZEROBUCKET`).
+/// The index of the bucket of zero (`DTRACE_QUANTIZE_ZEROBUCKET`).
 pub const QUANTIZE_ZERO: usize = 63;
 
-/// The value that stands at a bucket of `quantize` (`DTRACE_QUANTIZE_BUCKETVAL`). Of a bucket that
-/// there is not, the nearest one's.
+/// Returns the value that labels a bucket of `quantize` (`DTRACE_QUANTIZE_BUCKETVAL`). For an invalid index, that of
+/// the nearest bucket.
 pub const fn quantize_value(bucket: usize) -> i64 {
     if bucket < QUANTIZE_ZERO {
         -(1 << (QUANTIZE_ZERO - 1 - bucket))
@@ -19,36 +20,36 @@ pub const fn quantize_value(bucket: usize) -> i64 {
     }
 }
 
-/// The bucket of `quantize` that a value belongs to (`dtrace_aggregate_quantize`, dtrace.c): of those
-/// with its sign the last whose value is not farther from zero.
+/// Returns the bucket of `quantize` for a value (`dtrace_aggregate_quantize`, dtrace.c): the last one with the same
+/// sign whose label is not farther from zero.
 pub const fn quantize_bucket(value: i64) -> usize {
     if value == 0 {
         return QUANTIZE_ZERO;
     }
     let power = value.unsigned_abs().ilog2() as usize;
-    // i64::MIN would have a bucket of its own; it shares the last one.
+    // i64::MIN shares the last bucket, instead of having its own.
     let power = if power > QUANTIZE_ZERO - 1 { QUANTIZE_ZERO - 1 } else { power };
     if value < 0 { QUANTIZE_ZERO - 1 - power } else { QUANTIZE_ZERO + 1 + power }
 }
 
-/// The arguments of `lquantize`, as one number beside the values (`DTRACE_LQUANTIZE_*`).
+/// The arguments of `lquantize`, encoded in one number before the values (`DTRACE_LQUANTIZE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lquantize {
-    /// Where the first bucket begins.
+    /// The lower bound of the first bucket.
     pub base: i32,
-    /// How wide each is.
+    /// The width of each bucket.
     pub step: u16,
-    /// How many there are, those below and above not counted.
+    /// The number of buckets, without those for values below and above.
     pub levels: u16,
 }
 
 impl Lquantize {
-    /// As the action has it.
+    /// Returns the argument of the action.
     pub const fn encode(self) -> u64 {
         (self.step as u64) << 48 | (self.levels as u64) << 32 | self.base as u32 as u64
     }
 
-    /// What the action's argument says.
+    /// Decodes the argument of the action.
     pub const fn decode(argument: u64) -> Self {
         Self {
             base: argument as u32 as i32,
@@ -58,21 +59,21 @@ impl Lquantize {
     }
 }
 
-/// The arguments of `llquantize`, as one number beside the values (`DTRACE_LLQUANTIZE_*`).
+/// The arguments of `llquantize`, encoded in one number before the values (`DTRACE_LLQUANTIZE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Llquantize {
-    /// What the magnitudes are powers of.
+    /// The base of the magnitudes.
     pub factor: u16,
     /// The lowest magnitude.
     pub low: u16,
-    /// The highest.
+    /// The highest magnitude.
     pub high: u16,
-    /// Linear steps of each magnitude.
+    /// The number of linear steps of each magnitude.
     pub steps: u16,
 }
 
 impl Llquantize {
-    /// As the action has it.
+    /// Returns the argument of the action.
     pub const fn encode(self) -> u64 {
         (self.factor as u64) << 48
             | (self.low as u64) << 32
@@ -80,7 +81,7 @@ impl Llquantize {
             | self.steps as u64
     }
 
-    /// What the action's argument says.
+    /// Decodes the argument of the action.
     pub const fn decode(argument: u64) -> Self {
         Self {
             factor: (argument >> 48) as u16,

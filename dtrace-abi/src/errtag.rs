@@ -1,8 +1,8 @@
-//! Tags of compile errors: the one word that names an error, whatever its wording.
+//! Tags of compile errors: a word that identifies an error independently of its message.
 
 numbered! {
-    /// Which error a program has (`dt_errtag_t`, dt_errtags.h). dtrace(1) prints the name in brackets
-    /// before the message when it is run with `-xerrtags`; the numbers are of no use elsewhere.
+    /// The error of a program (`dt_errtag_t`, dt_errtags.h). With `-xerrtags`, dtrace(1) prints the name in brackets
+    /// before the message; the numbers are internal.
     pub enum ErrTag: u16 {
         Unknown = 0, "D_UNKNOWN";
         Syntax = 1, "D_SYNTAX";

@@ -1,8 +1,8 @@
-//! What can go wrong while DIF is executed.
+//! Faults during the execution of DIF.
 
 numbered! {
-    /// Why an enabling's program was given up, the fourth argument of `dtrace:::ERROR`
-    /// (`DTRACEFLT_*`). The names are those that dtrace(1) prints (dt_error.c).
+    /// The reason why a program of an enabling was aborted, the fourth argument of `dtrace:::ERROR` (`DTRACEFLT_*`).
+    /// The names are those that dtrace(1) prints (dt_error.c).
     pub enum Fault: u16 {
         Unknown = 0, "unknown fault";
         BadAddress = 1, "invalid address";

@@ -1,6 +1,6 @@
 //! The releases of FreeBSD, and how they differ for kernel modules.
 
-/// How FreeBSD's own SDT sites work. There have been two ways (`sys/sys/sdt.h`).
+/// The mechanism of FreeBSD's own SDT sites. Two mechanisms exist (`sys/sys/sdt.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// 10 to 14: a site tests whether its probe is enabled, and calls through `sdt_probe_func`.

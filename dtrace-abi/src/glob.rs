@@ -1,21 +1,21 @@
 //! DTrace's patterns (`dtrace_match_glob` in `dtrace.c` of FreeBSD and illumos).
 //!
-//! `*` is any number of bytes, `?` any one, `[abc]` one of a set, `[a-z]` one of a range, `[!x]` one
-//! that is not in the set, `\` takes the next byte as it is, in a set too. A set that is not closed and
-//! a `\` at the end match nothing.
+//! `*` matches any number of bytes, `?` any byte, `[abc]` a byte of a set, `[a-z]` a byte of a range, `[!x]` a byte
+//! that is not in the set, and `\` the next byte literally, in a set too. A set that is not closed and a `\` at the end
+//! match nothing.
 //!
-//! The kernels recurse at each `*` and give up below eight of them. Every other element takes exactly
-//! one byte, so it is enough to remember the latest `*`: this matcher answers for any pattern, in at
-//! most pattern length times name length steps and no stack.
+//! The kernels recurse at each `*`, at most eight levels deep. Every other element matches exactly one byte, so it is
+//! enough to remember the latest `*`: this matcher accepts any pattern, and needs at most pattern length times name
+//! length steps, and no recursion.
 
-/// Whether `pattern` holds any byte that makes it more than a name.
+/// Returns whether `pattern` contains an operator.
 pub fn is_glob(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-/// Whether the whole of `name` matches the whole of `pattern`.
+/// Returns whether the whole of `name` matches the whole of `pattern`.
 pub fn matches(mut pattern: &[u8], mut name: &[u8]) -> bool {
-    // Behind the latest `*`, and the rest of the name it has not taken yet.
+    // The pattern after the latest `*`, and the rest of the name that it has not matched yet.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', rest @ ..] = pattern {
@@ -25,7 +25,7 @@ pub fn matches(mut pattern: &[u8], mut name: &[u8]) -> bool {
         }
         match name {
             [] if pattern.is_empty() => return true,
-            // What is left of the pattern wants a byte, and giving `*` more leaves still fewer.
+            // The rest of the pattern needs a byte, and a longer match of `*` would leave even fewer.
             [] => return false,
             [byte, rest @ ..] => {
                 if let Some(after) = element(pattern, *byte) {
@@ -44,8 +44,7 @@ pub fn matches(mut pattern: &[u8], mut name: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte with the first element of the pattern, which is not `*`; returns the rest of the
-/// pattern.
+/// Matches one byte with the first element of the pattern, which is not `*`. Returns the rest of the pattern.
 fn element(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [] => None,
@@ -64,11 +63,11 @@ fn element(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// Whether `byte` is in the set that starts here, behind `[` or `[!`, and what follows its `]`. `None`
-/// when the set is not closed.
+/// Returns whether `byte` is in the set after `[` or `[!`, and the pattern after its `]`. `None` if the set is not
+/// closed.
 ///
-/// The first member may be a `]`. A `-` is a range from the member before it to the one behind it; it
-/// stands for itself first and last. The end of one range can be the start of the next.
+/// The first member may be a `]`. A `-` is a range from the member before it to the one after it; as the first or last
+/// member it is literal. The end of one range can be the start of the next.
 fn in_set(mut set: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     let mut found = false;
     let mut previous: Option<u8> = None;
@@ -89,7 +88,7 @@ fn in_set(mut set: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     }
 }
 
-/// One member of a set and the rest.
+/// Returns one member of a set, and the rest.
 fn literal(set: &[u8]) -> Option<(u8, &[u8])> {
     match set {
         [b'\\', byte, rest @ ..] => Some((*byte, rest)),
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What DTrace's rules say, worked out by hand.
+    /// The results of DTrace's rules, derived by hand.
     #[test]
     fn table() {
         let yes = [
@@ -128,7 +127,7 @@ mod tests {
             ("[]]", "]"),
             ("[]a]", "a"),
             ("[!]]", "a"),
-            // `-` stands for itself first and last.
+            // `-` is literal as the first and the last member.
             ("[-a]", "-"),
             ("[a-]", "-"),
             ("[!-]", "a"),
@@ -192,13 +191,13 @@ mod tests {
         assert!(!matches(&pattern, &name));
     }
 
-    /// A pattern's element: the bytes it takes, or any number of any.
+    /// An element of a pattern: the bytes that it matches, or any number of any bytes.
     enum Element {
         Star,
         One(Box<dyn Fn(u8) -> bool>),
     }
 
-    /// The elements of a pattern; `None` from where it is malformed: nothing matches that.
+    /// Returns the elements of a pattern, with `None` at a malformed element, which matches nothing.
     fn parse(pattern: &[u8]) -> Vec<Option<Element>> {
         let mut elements = Vec::new();
         let mut at = 0;
@@ -235,7 +234,7 @@ mod tests {
             *at += 1;
             byte
         };
-        // The members and operators of the set, up to the `]` that closes it.
+        // The members and operators of the set, before the closing `]`.
         let mut tokens: Vec<(u8, bool)> = Vec::new();
         loop {
             match next()? {

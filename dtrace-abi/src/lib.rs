@@ -1,38 +1,36 @@
-//! sys/dtrace.h as Rust: the one contract between kernels, the compiler of D and consumers.
+//! sys/dtrace.h in Rust: the contract between kernels, the D compiler and consumers.
 //!
 //! # What this is
 //!
 //! | for | modules |
 //! |---|---|
 //! | providers and their framework | [`ops`], [`stability`] |
-//! | which probes are meant | [`spec`], [`glob`], [`name`] |
-//! | what D becomes | [`dif`], [`dof`], [`action`], [`option`] |
-//! | what a kernel leaves in its buffers | [`record`], [`aggregation`], [`fault`] |
+//! | descriptions of probes | [`spec`], [`glob`], [`name`] |
+//! | compiled D programs | [`dif`], [`dof`], [`action`], [`option`] |
+//! | contents of buffers | [`record`], [`aggregation`], [`fault`] |
 //! | the framework's memory in a dump | [`postmortem`] |
 //! | errors of the compiler | [`errtag`] |
 //! | modules: text of sites, releases of FreeBSD | [`site`], [`freebsd`] |
 //!
 //! # What it is not
 //!
-//! It does nothing: it registers no provider (`sdt-core`, `sdt-framework`), compiles no D (`dtrace-compiler`) and runs
-//! none, and has no connection to anything.
+//! It contains only data types: it registers no provider (`sdt-core`, `sdt-framework`), neither compiles D
+//! (`dtrace-compiler`) nor runs it, and opens no connection.
 //!
 //! # Where to read on
 //!
-//! [`ops::ProviderOps`] for a provider, [`dof::Dof`] for a program, [`spec::Spec`] for a description of probes; for how
-//! the parts are used `docs/architecture.md` of the project.
+//! [`ops::ProviderOps`] for a provider, [`dof::Dof`] for a program, [`spec::Spec`] for a description of probes.
+//! `docs/architecture.md` of the project explains how the parts work together.
 //!
 //! # Sources
 //!
-//! Every number and layout here is one that a DTrace kernel or libdtrace already uses. Where no other
-//! source is named it is `sys/dtrace.h`, of illumos (`usr/src/uts/common/sys/dtrace.h`) and of FreeBSD
-//! (`sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, as of 13.0), which agree except where a
-//! [`Platform`] is asked for. What libdtrace adds says so, with the file below
-//! `usr/src/lib/libdtrace/common` it is from.
+//! Every number and layout is one that a DTrace kernel or libdtrace already uses. Unless another source is named, it is
+//! `sys/dtrace.h` of illumos (`usr/src/uts/common/sys/dtrace.h`) and of FreeBSD
+//! (`sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, as of 13.0), which agree except where a [`Platform`] is a
+//! parameter. Items of libdtrace name the file below `usr/src/lib/libdtrace/common`.
 //!
-//! Nothing allocates, nothing panics on bytes of others, nothing is `unsafe`. Numbers in memory and in
-//! files are little endian, as on every architecture this is built for; a DOF of the other order is
-//! refused.
+//! Nothing allocates, nothing panics on untrusted bytes, nothing is `unsafe`. Numbers in memory and in files are little
+//! endian, as on every supported architecture; a big-endian DOF is refused.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

@@ -1,6 +1,6 @@
-//! Tables of numbers and names, and layouts, written once and used in both directions.
+//! Macros for tables of numbers and names, and for layouts, which convert in both directions.
 
-/// An enum whose variants have a number of sys/dtrace.h and a name that people see.
+/// An enum whose variants have a number of sys/dtrace.h and a printed name.
 ///
 /// `from_number` and `number` convert, `name` is the printed form, `ALL` lists the table in order.
 macro_rules! numbered {
@@ -22,10 +22,10 @@ macro_rules! numbered {
         }
 
         impl $name {
-            /// The whole table, in the order of the numbers.
+            /// All variants, in the order of the numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The entry with this number, if there is one.
+            /// Returns the variant with this number, if it exists.
             pub const fn from_number(number: $repr) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$variant),)*
@@ -33,19 +33,19 @@ macro_rules! numbered {
                 }
             }
 
-            /// Its number.
+            /// Returns the number.
             pub const fn number(self) -> $repr {
                 self as $repr
             }
 
-            /// Its name as people read and write it.
+            /// Returns the printed name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
                 }
             }
 
-            /// The entry with this name, if there is one.
+            /// Returns the variant with this name, if it exists.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|entry| entry.name() == name)
             }
@@ -74,18 +74,18 @@ macro_rules! layout {
             /// Size in bytes.
             pub const SIZE: usize = 0 $(+ <$type as $crate::reader::Field>::SIZE)*;
 
-            /// Reads one.
+            /// Reads a value.
             ///
             /// # Errors
             ///
-            /// There are fewer than [`SIZE`](Self::SIZE) bytes left.
+            /// If fewer than [`SIZE`](Self::SIZE) bytes are left.
             pub fn read(
                 reader: &mut $crate::reader::Reader<'_>,
             ) -> Result<Self, $crate::reader::Truncated> {
                 Ok(Self { $($field: <$type as $crate::reader::Field>::read(reader)?,)* })
             }
 
-            /// The bytes of one.
+            /// Returns the bytes.
             pub fn to_bytes(&self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];
                 let mut rest = &mut bytes[..];

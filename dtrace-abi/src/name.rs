@@ -1,19 +1,19 @@
-//! Names in fixed memory, as sys/dtrace.h has them.
+//! Names in fixed memory, like those of sys/dtrace.h.
 
 use core::cmp::Ordering;
 use core::ffi::{CStr, c_char};
 use core::fmt;
 
-/// A name of at most `N - 1` bytes, none of them 0, with zeros behind it: a `char[N]` of sys/dtrace.h.
+/// A name of at most `N - 1` bytes, none of them 0, followed by zeros: a `char[N]` of sys/dtrace.h.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Name<const N: usize>([u8; N]);
 
 impl<const N: usize> Name<N> {
-    /// No name.
+    /// The empty name.
     pub const EMPTY: Self = Self([0; N]);
 
-    /// The name that consists of these bytes; `None` when they do not fit or hold a 0.
+    /// Returns the name with these bytes; `None` if they do not fit or contain a 0.
     pub const fn new(name: &[u8]) -> Option<Self> {
         if name.len() >= N {
             return None;
@@ -30,7 +30,7 @@ impl<const N: usize> Name<N> {
         Some(Self(bytes))
     }
 
-    /// The name that these bytes begin with: as many as fit, and none from a 0 on (`strlcpy`).
+    /// Returns the name at the beginning of these bytes: as many as fit, up to the first 0 (`strlcpy`).
     pub fn cut(name: &[u8]) -> Self {
         let mut bytes = [0; N];
         let room = N.saturating_sub(1);
@@ -40,28 +40,28 @@ impl<const N: usize> Name<N> {
         Self(bytes)
     }
 
-    /// Its bytes, without the zeros.
+    /// Returns the bytes, without the zeros.
     pub fn to_bytes(&self) -> &[u8] {
         self.as_c_str().to_bytes()
     }
 
-    /// So many of its bytes, or as many as there is room for.
+    /// Returns this number of bytes, at most the whole array.
     pub fn first(&self, count: usize) -> &[u8] {
         self.0.get(..count).unwrap_or(&self.0)
     }
 
     /// Returns the name as a C string. Empty if C code has left no room for the 0.
     pub fn as_c_str(&self) -> &CStr {
-        // There is a 0, as the constructors leave room for it; C might have written to all.
+        // The constructors leave room for a 0, but C code may have overwritten all bytes.
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 
-    /// Whether there is none.
+    /// Returns whether the name is empty.
     pub fn is_empty(&self) -> bool {
         self.to_bytes().is_empty()
     }
 
-    /// With the zeros, as the fields of C's structures have it.
+    /// Returns the bytes with the zeros, like a field of a C structure.
     pub const fn chars(&self) -> [c_char; N] {
         let mut chars = [0; N];
         let mut at = 0;
@@ -80,7 +80,7 @@ impl<const N: usize> PartialOrd for Name<N> {
 }
 
 impl<const N: usize> Ord for Name<N> {
-    /// Compares the bytes; of two names of which one begins with the other, the shorter is first.
+    /// Compares the bytes; a prefix of another name is less than that name.
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }

@@ -1,4 +1,4 @@
-//! The provider ops table (`dtrace_pops_t`), and what its functions are given.
+//! The provider ops table (`dtrace_pops_t`), and the parameters of its functions.
 //!
 //! Layouts: FreeBSD `sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h` (stable/14, main) and
 //! illumos `usr/src/uts/common/sys/dtrace.h`; LP64 in both.
@@ -20,7 +20,7 @@ pub const ARG_NONE: i32 = -1;
 pub struct ProbeId(NonZeroU32);
 
 impl ProbeId {
-    /// The id with this number, or `None` for 0 (`DTRACE_IDNONE`).
+    /// Returns the id with this number, or `None` for 0 (`DTRACE_IDNONE`).
     pub const fn new(id: u32) -> Option<Self> {
         match NonZeroU32::new(id) {
             Some(id) => Some(Self(id)),
@@ -28,7 +28,7 @@ impl ProbeId {
         }
     }
 
-    /// The number, as DTrace lists it.
+    /// Returns the number that DTrace lists.
     pub const fn get(self) -> u32 {
         self.0.get()
     }
@@ -41,25 +41,25 @@ impl core::fmt::Display for ProbeId {
 }
 
 bitflags::bitflags! {
-    /// Who may use a provider's probes (`DTRACE_PRIV_*`).
+    /// The privileges that a user of a provider's probes needs (`DTRACE_PRIV_*`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Privileges: u32 {
-        /// Only those who may trace the kernel.
+        /// The privilege to trace the kernel.
         const KERNEL = 1;
-        /// Those who may trace user processes.
+        /// The privilege to trace user processes.
         const USER = 2;
-        /// Those who may trace their own processes.
+        /// The privilege to trace the user's own processes.
         const PROC = 4;
-        /// The owner of the traced process.
+        /// The user owns the traced process.
         const OWNER = 8;
-        /// The owner of the traced process's zone.
+        /// The user owns the zone of the traced process.
         const ZONEOWNER = 0x10;
     }
 }
 
 impl Privileges {
-    /// Whom the kernel's own SDT providers are for: on FreeBSD who may trace processes (`sdt_create_provider` in
-    /// `sys/cddl/dev/sdt/sdt.c`), on illumos who may trace the kernel (`sdt_providers` in
+    /// The privileges of the kernel's own SDT providers: on FreeBSD to trace processes (`sdt_create_provider` in
+    /// `sys/cddl/dev/sdt/sdt.c`), on illumos to trace the kernel (`sdt_providers` in
     /// `usr/src/uts/common/dtrace/sdt_subr.c`).
     pub const SDT: Self = if cfg!(target_os = "illumos") { Self::KERNEL } else { Self::USER };
 }
@@ -86,18 +86,18 @@ pub struct ProbeDesc {
 pub struct ArgDesc {
     /// In: the probe's id.
     pub id: u32,
-    /// In: the index in `args[]`. Out: [`ARG_NONE`] when the probe has no such argument.
+    /// In: the index in `args[]`. Out: [`ARG_NONE`] if the probe has no such argument.
     pub ndx: i32,
-    /// Out: which argument of the probe this one comes from.
+    /// Out: the index of the probe's native argument.
     pub mapping: i32,
-    /// Out: the C type the kernel passes.
+    /// Out: the C type that the kernel passes.
     pub native: Name<ARGUMENT_TYPE>,
-    /// Out: the C type D sees; empty when nothing is translated.
+    /// Out: the C type in D; empty if the argument is not translated.
     pub xlate: Name<ARGUMENT_TYPE>,
 }
 
 impl ArgDesc {
-    /// The request for argument `ndx` of probe `id`.
+    /// Returns the request for argument `ndx` of probe `id`.
     pub const fn request(id: ProbeId, ndx: i32) -> Self {
         Self { id: id.get(), ndx, mapping: ndx, native: Name::EMPTY, xlate: Name::EMPTY }
     }
@@ -106,7 +106,7 @@ impl ArgDesc {
 const_assert_eq!(size_of::<ProbeDesc>(), 4 + 64 + 64 + FUNCTION_NAME + 64);
 const_assert_eq!(size_of::<ArgDesc>(), 268);
 
-/// Type of [`ProviderOps::getargval`].
+/// The type of [`ProviderOps::getargval`].
 pub type GetArgVal = unsafe extern "C" fn(
     arg: *mut c_void,
     id: u32,
@@ -115,47 +115,48 @@ pub type GetArgVal = unsafe extern "C" fn(
     aframes: c_int,
 ) -> u64;
 
-/// The functions a provider gives to the framework (`dtrace_pops_t`, 80 bytes).
+/// The functions that a provider passes to the framework (`dtrace_pops_t`, 80 bytes).
 ///
-/// `arg` is what was given to `dtrace_register`, `parg` what was given to `dtrace_probe_create` for
-/// the probe. The framework copies the table at registration.
+/// `arg` is the argument of `dtrace_register`, and `parg` that of `dtrace_probe_create` for the probe. The framework
+/// copies the table at registration.
 ///
-/// `dtrace_register` demands at least one of the two `provide` functions,
-/// and `enable`, `disable` and `destroy`; `suspend` and `resume` go together; the rest is optional.
+/// `dtrace_register` demands at least one of the two `provide` functions, and `enable`, `disable` and `destroy`;
+/// `suspend` and `resume` must be given together; the others are optional.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProviderOps {
-    /// Create all probes, or those that match the description (NULL: all). Called with the framework
-    /// locked against (un)registration; may look up and create probes.
+    /// Creates all probes, or those that match the description (NULL: all). Called with registration locked; may look
+    /// up and create probes.
     pub provide: Option<unsafe extern "C" fn(arg: *mut c_void, desc: *const ProbeDesc)>,
-    /// Create the probes of one module, just loaded (FreeBSD: `linker_file_t`; illumos: `modctl_t`).
+    /// Creates the probes of a module that was just loaded (FreeBSD: `linker_file_t`; illumos: `modctl_t`).
     pub provide_module: Option<unsafe extern "C" fn(arg: *mut c_void, module: *mut c_void)>,
-    /// The probe got its first enabling: make it fire. Called with the framework locked: no call
-    /// back into it. Returns 0; FreeBSD's framework does not look at the result, illumos's does.
+    /// The probe got its first enabling: makes it fire. Called with the framework locked, so it must not call the
+    /// framework. Returns 0; FreeBSD's framework ignores the result, illumos's does not.
     pub enable: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int>,
-    /// The probe lost its last enabling: stop it firing. As `enable`.
+    /// The probe lost its last enabling: stops it from firing. Called like `enable`.
     pub disable: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void)>,
-    /// Stop firing for a moment (a debugger is about to enter). Interrupts are off: one store at most.
+    /// Suspends firing, because a debugger is about to run. Interrupts are off: it must do at most one store.
     pub suspend: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void)>,
-    /// Fire again after `suspend`.
+    /// Resumes firing after `suspend`.
     pub resume: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void)>,
-    /// Describe one argument. Called from the consumer's system call, framework locked.
+    /// Describes one argument. Called in the consumer's system call, with the framework locked.
     pub getargdesc: Option<
         unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void, desc: *mut ArgDesc),
     >,
-    /// The value of an argument that `dtrace_probe` does not carry (the sixth and later). Called while
-    /// a hit of the probe is recorded, on the stack of that hit. Probe context.
+    /// Returns the value of an argument that `dtrace_probe` does not pass (the sixth and later). Called while a hit of
+    /// the probe is recorded, on the stack of that hit. Probe context.
     pub getargval: Option<GetArgVal>,
-    /// Whether the probe fired in user mode (FreeBSD's `usermode`, illumos's `mode`). Probe context.
+    /// Returns whether the probe fired in user mode (FreeBSD's `usermode`, illumos's `mode`). Probe context.
     pub usermode:
         Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int>,
-    /// The probe is gone: forget its id. Framework locked: no call back into it.
+    /// The framework has destroyed the probe: its id is invalid. Called with the framework locked, so it must not call
+    /// the framework.
     pub destroy: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void)>,
 }
 
 impl ProviderOps {
-    /// Ops that do nothing, whatever `arg` is: of a provider that has created its probes, and fires them whether they are
-    /// enabled or not.
+    /// Ops that do nothing and ignore `arg`: for a provider that creates its probes itself, and fires them whether or
+    /// not they are enabled.
     pub const INERT: Self = Self {
         provide: Some(provide_nothing),
         provide_module: None,

@@ -1,8 +1,8 @@
-//! Options of the kernel's and of the run: their numbers and their names.
+//! Options of the kernel and of a run: their numbers and their names.
 
 numbered! {
-    /// An option that a consumer hands to the kernel with its program (`DTRACEOPT_*`). The names are
-    /// those of `-x` (dt_options.c).
+    /// An option that a consumer sends to the kernel with its program (`DTRACEOPT_*`). The names are those of `-x`
+    /// (dt_options.c).
     pub enum OptionId: u32 {
         Bufsize = 0, "bufsize";
         Bufpolicy = 1, "bufpolicy";
@@ -39,7 +39,7 @@ numbered! {
     }
 }
 
-/// An option that was not set has this value (`DTRACEOPT_UNSET`).
+/// The value of an option that was not set (`DTRACEOPT_UNSET`).
 pub const UNSET: i64 = -2;
 
 numbered! {

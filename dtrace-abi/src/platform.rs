@@ -1,9 +1,9 @@
-//! Where the kernels differ.
+//! The platforms whose numbers differ.
 
-/// Whose `sys/dtrace.h` a number is of.
+/// The kernel whose `sys/dtrace.h` defines a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Platform {
-    /// FreeBSD, as of 13.0; also what `sdt-framework` speaks.
+    /// FreeBSD, as of 13.0; also `sdt-framework`.
     Freebsd,
     /// illumos.
     Illumos,

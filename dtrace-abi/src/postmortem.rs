@@ -1,86 +1,86 @@
-//! What a framework keeps in its memory for who finds that in a dump: post-mortem tracing.
+//! The layout of the framework's memory for post-mortem tracing: `dtrace --core` finds it in a memory dump.
 //!
-//! This is the project's own: DTrace has `mdb` look into the kernel's structures with the kernel's types, which a framework in
-//! Rust has not. So what leads from the memory's beginning to the buffers is laid down here, as words, little endian. It is
-//! written by `sdt-framework`, and read by `dtrace --core`.
+//! This layout is specific to this project. On illumos, `mdb` reads DTrace's structures with the kernel's type
+//! information; a framework in Rust has no such information. Therefore this module defines the path from the start of
+//! the memory to the buffers, as little-endian words. `sdt-framework` writes it, `dtrace --core` reads it.
 //!
-//! All places are offsets from the [`Header`], in bytes; so a reader needs no page table, as long as the memory is in one piece
-//! in the dump. What changes while probes fire are *words*, as wide as [`Header::word`] says; all else is written before
-//! what leads there.
+//! All positions are offsets from the [`Header`], in bytes. So a reader needs no page table if the memory is contiguous
+//! in the dump. The fields that change while probes fire are *words* of [`Header::word`] bytes. All other fields are
+//! written before the offset that refers to them.
 //!
 //! | from | leads to |
 //! |---|---|
-//! | [`Header`] | for each consumer there can be, two words: its number, 0 if there is none, and where its [`Session`] is; for each enabled probe an [`Enabled`]; names |
+//! | [`Header`] | two words for each possible consumer (its number, or 0 if unused, and the position of its [`Session`]); an [`Enabled`] for each possible enabling; names |
 //! | [`Session`] | a [`CpuNote`] for each CPU, and [`Note`]s |
-//! | [`Note`] | what a clause records, what an aggregation holds, a format |
-//! | [`CpuNote`] | buffers: where their words are, and how far they are filled |
+//! | [`Note`] | the layout of a clause's records or of an aggregation's tuples, or the text of a format |
+//! | [`CpuNote`] | buffers: the position of their words, and their fill state |
 
-/// What a header begins with.
+/// The first bytes of a header.
 pub const MAGIC: [u8; 16] = *b"\x7fsdt post-mortem";
 
 /// Number of this layout.
 pub const VERSION: u32 = 1;
 
-/// A header begins at a multiple of so many bytes.
+/// The alignment of a header in bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// Clauses are told apart by where they are, in units of so many bytes.
+/// The position of a clause identifies it, in units of this number of bytes.
 pub const CLAUSE_UNIT: usize = 4;
 
 layout! {
-    /// What the framework's memory begins with.
+    /// The start of the framework's memory.
     pub struct Header {
         /// [`MAGIC`].
         magic: [u8; 16],
         /// [`VERSION`].
         version: u32,
-        /// Bytes of a word: 4 or 8.
+        /// The size of a word in bytes: 4 or 8.
         word: u32,
-        /// Where the header is in the kernel's address space.
+        /// The address of the header in the kernel's address space.
         address: u64,
-        /// Bytes of the memory, from here on.
+        /// The size of the memory in bytes, including this header.
         size: u64,
-        /// CPUs, consumers, enabled probes, probes and providers that there can be.
+        /// The greatest number of CPUs, and in the next fields of consumers, enabled probes, probes and providers.
         cpus: u32,
-        /// See `cpus`.
+        /// A greatest number, see `cpus`.
         consumers: u32,
-        /// See `cpus`.
+        /// A greatest number, see `cpus`.
         ecbs: u32,
-        /// See `cpus`.
+        /// A greatest number, see `cpus`.
         probes: u32,
-        /// See `cpus`.
+        /// A greatest number, see `cpus`.
         providers: u32,
-        /// Bytes of the names of a probe.
+        /// The size of the names of a probe in bytes.
         names_size: u32,
-        /// Where in these that of the module is; each ends with a 0.
+        /// The offset of the module's name in the names of a probe; each name ends with a 0.
         module: u32,
-        /// Where that of the function is.
+        /// The offset of the function's name in the names of a probe.
         function: u32,
-        /// Where its own is.
+        /// The offset of the probe's own name in the names of a probe.
         name: u32,
-        /// Bytes of the name of a provider.
+        /// The size of the name of a provider in bytes.
         provider_name_size: u32,
-        /// Where the consumers are.
+        /// The position of the list of consumers.
         consumers_at: u64,
-        /// Where the enabled probes are.
+        /// The position of the list of enabled probes.
         ecbs_at: u64,
-        /// Where the names of providers are.
+        /// The position of the names of providers.
         provider_names_at: u64,
-        /// Where the names of probes are.
+        /// The position of the names of probes.
         names_at: u64,
-        /// [`check`] of all that.
+        /// [`check`] of all fields above.
         check: u64,
     }
 }
 
 impl Header {
-    /// The header with its check.
+    /// Returns the header with its [`check`] set.
     pub fn sealed(self) -> Self {
         let check = self.computed();
         Self { check, ..self }
     }
 
-    /// Whether it is one of this version, and whole.
+    /// Returns whether the magic number and the check are correct.
     pub fn is_whole(&self) -> bool {
         self.magic == MAGIC && self.check == self.computed()
     }
@@ -91,7 +91,7 @@ impl Header {
     }
 }
 
-/// A sum over bytes by which those that belong together are told from others (FNV-1a).
+/// Returns a checksum (FNV-1a) over the bytes of all parts.
 pub fn check<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, step)
@@ -100,80 +100,81 @@ pub fn check<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
 layout! {
     /// An enabled probe.
     pub struct Enabled {
-        /// Which consumer's: from 1, in the order of the header's; 0 if this is none.
+        /// The consumer of the enabling: its position in the header's list, from 1; 0 if this entry is unused.
         consumer: u32,
-        /// Its number among that consumer's.
+        /// The number of the enabling within this consumer.
         epid: u32,
         /// The number of the probe, from 1.
         probe: u32,
         /// The number of the probe's provider, from 0.
         provider: u32,
-        /// Where its clause is, in units of [`CLAUSE_UNIT`]: the `id` of the clause's [`Note`]. 0 if it is not enabled by a program.
+        /// The position of its clause, in units of [`CLAUSE_UNIT`]: the `id` of the clause's [`Note`]. 0 if the
+        /// enabling has no program.
         clause: u32,
     }
 }
 
 layout! {
-    /// What a consumer has that has gone.
+    /// The data of a consumer that has started tracing.
     pub struct Session {
         /// [`SESSION`].
         tag: u32,
         /// The consumer's number.
         number: u32,
-        /// Where this is.
+        /// The position of this structure.
         here: u64,
         /// The policy of its buffers of records ([`BufPolicy`](crate::option::BufPolicy)).
         policy: u32,
-        /// How many notes there are.
+        /// The number of notes.
         notes: u32,
-        /// Where they are.
+        /// The position of the array.
         notes_at: u64,
-        /// Where the notes of CPUs are, as many as the header says.
+        /// The position of the [`CpuNote`]s, one for each CPU of the header.
         cpus_at: u64,
-        /// Where there is, as 32 bits, what it does (`DTRACE_ACTIVITY_*`).
+        /// The position of the consumer's activity, 32 bits (`DTRACE_ACTIVITY_*`).
         activity_at: u64,
-        /// [`check`] of all that, and of the notes and those of CPUs behind one another.
+        /// [`check`] of all fields above, followed by the notes and the [`CpuNote`]s.
         check: u64,
     }
 }
 
-/// What a [`Session`] begins with.
+/// The first word of a [`Session`].
 pub const SESSION: u32 = u32::from_le_bytes(*b"sess");
 
 layout! {
-    /// One thing that a consumer's programs have.
+    /// A description of one part of a consumer's programs: a clause, an aggregation or a format.
     pub struct Note {
         /// A [`NoteKind`].
         kind: u32,
-        /// Of a clause, where it is, in units of [`CLAUSE_UNIT`]; the number of an aggregation or a format.
+        /// For a clause: its position, in units of [`CLAUSE_UNIT`]. For an aggregation or a format: its number.
         id: u32,
-        /// Where its descriptions are ([`RecordDesc`](crate::record::RecordDesc)), or the text.
+        /// The position of its descriptions ([`RecordDesc`](crate::record::RecordDesc)), or of the text of a format.
         at: u64,
-        /// How many descriptions there are; bytes of the text.
+        /// The number of descriptions, or the size of the text in bytes.
         count: u32,
-        /// Bytes of a record, its header and all; of a tuple.
+        /// The size in bytes of a record including its header, or of a tuple.
         size: u32,
-        /// Of an aggregation, the number of its variable.
+        /// For an aggregation: the number of its variable.
         variable: u32,
-        /// Of an aggregation, the clause it is in.
+        /// For an aggregation: the `id` of its clause.
         clause: u32,
     }
 }
 
-/// What a [`Note`] is about.
+/// The subject of a [`Note`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum NoteKind {
-    /// What the records of a clause's are.
+    /// The layout of a clause's records.
     Clause = 1,
-    /// What the tuples of an aggregation's are.
+    /// The layout of an aggregation's tuples.
     Aggregation = 2,
     /// The text of a format.
     Format = 3,
 }
 
 impl NoteKind {
-    /// The kind with a number.
+    /// Returns the kind with this number, if one exists.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Clause),
@@ -185,61 +186,62 @@ impl NoteKind {
 }
 
 layout! {
-    /// A buffer: 64-bit units, and how far they are filled.
+    /// A buffer of 64-bit units, and its fill state.
     pub struct BufferNote {
-        /// Where they are.
+        /// The position of the array.
         at: u64,
-        /// How many there are.
+        /// The number of units.
         count: u64,
-        /// Where it stands how far they are filled: a [`RecordsState`] or [`TuplesState`].
+        /// The position of the fill state: a [`RecordsState`] or a [`TuplesState`].
         state_at: u64,
     }
 }
 
 layout! {
-    /// What a CPU has for a consumer. Of each kind there are two buffers, one of which is being filled.
+    /// The buffers of a consumer on a CPU: two for each kind of data. The framework fills one of the two.
     pub struct CpuNote {
-        /// Those of records.
+        /// The first buffer of records.
         records: BufferNote,
-        /// The other one.
+        /// The second buffer of this kind.
         records_other: BufferNote,
-        /// Where the word is whose lowest bit says that it is the other one that is being filled.
+        /// The position of a word; if its lowest bit is set, the framework fills the second buffer.
         records_turn_at: u64,
-        /// Those of aggregations' tuples.
+        /// The first buffer of aggregations' tuples.
         tuples: BufferNote,
-        /// The other one.
+        /// The second buffer of this kind.
         tuples_other: BufferNote,
-        /// As `records_turn_at`.
+        /// The position of a word like that of `records_turn_at`, for tuples.
         tuples_turn_at: u64,
     }
 }
 
-/// How far a buffer of records is filled, in its units. Its words are written in an order by which it is true whenever a CPU
-/// stops.
+/// The fill state of a buffer of records, in units of the buffer. The framework writes the words in an order that keeps
+/// the state valid wherever a CPU stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordsState {
-    /// Records that found no room (64 bits).
+    /// Records that were dropped because the buffer was full (64 bits).
     pub drops: u64,
-    /// Programs that were given up (64 bits).
+    /// Executions of clauses that were aborted by an error (64 bits).
     pub errors: u64,
-    /// Where the next record goes (a word; so with those that follow).
+    /// The position of the next record (a word, like the fields that follow).
     pub head: u64,
-    /// Where the oldest record begins, of a ring that has gone round; else all bits are set.
+    /// The position of the oldest record of a ring that has wrapped around; otherwise all bits are set.
     pub oldest: u64,
-    /// A ring is just going round: one more than where its last record ends. All that is behind that is being changed. Else 0.
+    /// While a ring wraps around: the end of its last record plus 1; the units after that end are being changed.
+    /// Otherwise 0.
     pub turning: u64,
 }
 
 impl RecordsState {
-    /// Bytes of one with words of so many bytes.
+    /// Returns the size of a state in bytes for words of `word` bytes.
     pub const fn size(word: usize) -> usize {
         16 + 3 * word
     }
 
-    /// The one that these bytes are.
+    /// Reads a state from its bytes.
     ///
     /// # Errors
-    /// There are fewer.
+    /// `bytes` is too short.
     pub fn read(bytes: &[u8], word: usize) -> Result<Self, crate::reader::Truncated> {
         let reader = &mut crate::reader::Reader::new(bytes);
         let (drops, errors) = (long(reader)?, long(reader)?);
@@ -249,29 +251,30 @@ impl RecordsState {
     }
 }
 
-/// How far a buffer of tuples is filled, in its units.
+/// The fill state of a buffer of tuples, in units of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TuplesState {
-    /// Of the drops those that have been told (64 bits).
+    /// Drops that the framework has reported already (64 bits).
     pub told: u64,
-    /// Values that found no room (64 bits).
+    /// Values that were dropped because the buffer was full (64 bits).
     pub drops: u64,
-    /// Where the next tuple goes (a word; so with what follows).
+    /// The position of the next tuple (a word, like the field that follows).
     pub used: u64,
-    /// A tuple whose value is several numbers is just being changed: one more than where the value begins. Else 0.
+    /// While a tuple whose value consists of several numbers is being changed: the start of the value plus 1. Otherwise
+    /// 0.
     pub changing: u64,
 }
 
 impl TuplesState {
-    /// Bytes of one with words of so many bytes.
+    /// Returns the size of a state in bytes for words of `word` bytes.
     pub const fn size(word: usize) -> usize {
         16 + 2 * word
     }
 
-    /// The one that these bytes are.
+    /// Reads a state from its bytes.
     ///
     /// # Errors
-    /// There are fewer.
+    /// `bytes` is too short.
     pub fn read(bytes: &[u8], word: usize) -> Result<Self, crate::reader::Truncated> {
         let reader = &mut crate::reader::Reader::new(bytes);
         let (told, drops) = (long(reader)?, long(reader)?);
@@ -284,7 +287,7 @@ fn long(reader: &mut crate::reader::Reader<'_>) -> Result<u64, crate::reader::Tr
     crate::reader::Field::read(reader)
 }
 
-/// A word of so many bytes; one of 4 bytes that has all bits set has all bits set.
+/// Reads a word of `word` bytes. Returns all bits set for a word of 4 bytes with all bits set.
 fn read_word(
     reader: &mut crate::reader::Reader<'_>,
     word: usize,

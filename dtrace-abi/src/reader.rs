@@ -1,28 +1,28 @@
-//! Reading bytes of others: one reader, one bounds check.
+//! A reader of untrusted bytes, with one bounds check.
 
 use core::fmt;
 
-/// There were fewer bytes left than were to be read.
+/// Fewer bytes were left than the read needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated {
-    /// Offset in the whole, of the first byte that was wanted.
+    /// Offset of the read in the whole input.
     pub at: u64,
-    /// How many bytes were wanted.
+    /// The number of bytes of the read.
     pub wanted: u64,
 }
 
 impl fmt::Display for Truncated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "offset {}: {} bytes wanted, and there are not that many", self.at, self.wanted)
+        write!(f, "offset {}: fewer than {} bytes are left", self.at, self.wanted)
     }
 }
 
 impl core::error::Error for Truncated {}
 
-/// A position in bytes from another source, and the rest of them.
+/// A position in untrusted bytes, and the rest of them.
 ///
-/// A reader cut out of another one keeps counting from the beginning of the whole, so that every error
-/// names a byte of the file.
+/// A reader of a part counts offsets from the beginning of the whole input, so that every error names an offset in the
+/// file.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -30,31 +30,31 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At the beginning of `bytes`.
+    /// Returns a reader at the beginning of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, at: 0 }
     }
 
-    /// Offset of the next byte in the whole.
+    /// Returns the offset of the next byte in the whole input.
     pub const fn at(&self) -> u64 {
         self.at
     }
 
-    /// What has not been read.
+    /// Returns the bytes that were not read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether all has been read.
+    /// Returns whether all bytes were read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     ///
     /// # Errors
     ///
-    /// There are fewer.
+    /// If fewer bytes are left.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Truncated> {
         match self.rest.split_at_checked(count) {
             Some((head, tail)) => {
@@ -66,11 +66,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A reader of `count` bytes from `offset` bytes behind this place on.
+    /// Returns a reader of `count` bytes at `offset` from this position.
     ///
     /// # Errors
     ///
-    /// They are not all there.
+    /// If not all of them exist.
     pub fn cut(&self, offset: u64, count: u64) -> Result<Self, Truncated> {
         let at = self.at.saturating_add(offset);
         usize::try_from(offset)
@@ -87,19 +87,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a layout is made of.
+/// A field of a layout.
 pub trait Field: Sized {
     /// Size in bytes.
     const SIZE: usize;
 
-    /// Reads one.
+    /// Reads a value.
     ///
     /// # Errors
     ///
     /// There are fewer than [`SIZE`](Self::SIZE) bytes left.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Truncated>;
 
-    /// Writes one to `bytes`, which are [`SIZE`](Self::SIZE) long.
+    /// Writes the value to `bytes`, which are [`SIZE`](Self::SIZE) long.
     fn put(&self, bytes: &mut [u8]);
 }
 

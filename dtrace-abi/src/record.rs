@@ -1,17 +1,17 @@
-//! What a kernel tells of its records: where each datum of an enabling stands, and what it is.
+//! A kernel's descriptions of its records: the position and the kind of each datum of an enabling.
 
 layout! {
     /// A datum of a record (`dtrace_recdesc_t`).
     pub struct RecordDesc {
-        /// The [`Action`](crate::action::Action) that left it.
+        /// The [`Action`](crate::action::Action) that recorded it.
         action: u16,
-        /// Not used.
+        /// Unused.
         pad: u16,
         /// Its size in bytes.
         size: u32,
-        /// Where it begins in the record.
+        /// Its offset in the record.
         offset: u32,
-        /// What its offset is a multiple of.
+        /// The alignment of its offset.
         alignment: u16,
         /// Number of its format, or 0.
         format: u16,
@@ -23,14 +23,13 @@ layout! {
 }
 
 impl RecordDesc {
-    /// An empty datum: what an array of them is filled with.
+    /// An empty datum, the initial element of arrays.
     pub const EMPTY: Self =
         Self { action: 0, pad: 0, size: 0, offset: 0, alignment: 1, format: 0, arg: 0, uarg: 0 };
 }
 
 layout! {
-    /// What an enabled probe is, before the descriptions of its data (`dtrace_eprobedesc_t` without
-    /// its last field).
+    /// An enabled probe, without the descriptions of its data (`dtrace_eprobedesc_t` without its last field).
     pub struct EprobeDesc {
         /// Number of the enabled probe.
         epid: u32,
@@ -38,30 +37,29 @@ layout! {
         probe: u32,
         /// The consumer's own argument.
         uarg: u64,
-        /// Bytes of one record.
+        /// The size of one record in bytes.
         size: u32,
-        /// How many descriptions follow.
+        /// The number of descriptions that follow.
         records: u32,
     }
 }
 
 layout! {
-    /// What an aggregation is, before the descriptions of its data (`dtrace_aggdesc_t` without its
-    /// last field).
+    /// An aggregation, without the descriptions of its data (`dtrace_aggdesc_t` without its last field).
     pub struct AggDesc {
         /// Address of the consumer's copy of the name.
         name: u64,
         /// Number of the aggregation's variable.
         variable: i64,
-        /// Flags of the consumer's.
+        /// Flags of the consumer.
         flags: u32,
         /// Number of the aggregation.
         id: u32,
         /// Number of the enabled probe.
         epid: u32,
-        /// Bytes of one element.
+        /// The size of one element in bytes.
         size: u32,
-        /// How many descriptions follow.
+        /// The number of descriptions that follow.
         records: u32,
         /// Zero.
         pad: u32,
@@ -69,7 +67,7 @@ layout! {
 }
 
 layout! {
-    /// What stands before each record in a buffer (`dtrace_rechdr_t`).
+    /// The header of each record in a buffer (`dtrace_rechdr_t`).
     pub struct RecordHeader {
         /// Number of the enabled probe.
         epid: u32,
@@ -81,38 +79,38 @@ layout! {
 }
 
 impl RecordHeader {
-    /// The time of the record in nanoseconds.
+    /// Returns the time of the record in nanoseconds.
     pub const fn time(&self) -> u64 {
         (self.time_high as u64) << 32 | self.time_low as u64
     }
 }
 
 layout! {
-    /// What became of everybody's data (`dtrace_status_t`).
+    /// The counters of drops and errors of a consumer (`dtrace_status_t`).
     pub struct Status {
-        /// Dynamic variables that had no room.
+        /// Drops of dynamic variables.
         dynamic_drops: u64,
-        /// Those for want of a chunk that was being rinsed.
+        /// Drops of dynamic variables because free chunks were being rinsed.
         dynamic_drops_rinsing: u64,
-        /// Those for want of a chunk that was dirty.
+        /// Drops of dynamic variables because free chunks were dirty.
         dynamic_drops_dirty: u64,
-        /// Records that a speculative buffer had no room for.
+        /// Drops of speculative records.
         speculation_drops: u64,
-        /// Speculations refused because all buffers were being cleaned.
+        /// Speculations refused because all buffers were busy.
         speculations_busy: u64,
         /// Speculations refused because all buffers were taken.
         speculations_unavailable: u64,
-        /// Errors in all.
+        /// The number of errors.
         errors: u64,
-        /// Buffers that are full, under the policy `fill`.
+        /// The number of full buffers with policy `fill`.
         filled: u64,
-        /// Names of frames that had no room.
+        /// Drops of names of frames.
         stack_string_overflows: u64,
         /// Errors in clauses of `dtrace:::ERROR`.
         double_errors: u64,
-        /// Not zero once the kernel has given this consumer up.
+        /// Not zero if the kernel has aborted this consumer.
         killed: u8,
-        /// Not zero once `exit` was met.
+        /// Not zero after `exit`.
         exiting: u8,
         /// Zeroes.
         pad: [u8; 6],

@@ -31,29 +31,29 @@ impl fmt::Display for Field {
     }
 }
 
-/// What is wrong with the text of a description.
+/// An error in the text of a probe description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// There are more pieces than fields up to the last one.
+    /// The text has more pieces than there are fields up to the last one.
     TooManyPieces {
-        /// How many there are.
+        /// The number of pieces.
         pieces: usize,
-        /// How many there may be.
+        /// The greatest number of pieces.
         max: usize,
     },
     /// A piece is longer than a name of its field can be.
     TooLong {
-        /// Which field it is for.
+        /// The field of the piece.
         field: Field,
-        /// Its length in bytes.
+        /// The length of the piece in bytes.
         len: usize,
         /// The greatest length in bytes.
         max: usize,
     },
-    /// A piece holds a NUL.
+    /// A piece contains a NUL.
     Nul {
-        /// Which field it is for.
+        /// The field of the piece.
         field: Field,
     },
 }
@@ -62,12 +62,20 @@ impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyPieces { pieces, max } => {
-                write!(f, "probe description has {pieces} pieces, at most {max} are possible here")
+                write!(
+                    f,
+                    "probe description has {pieces} fields, and at most {max} are allowed \
+                           here"
+                )
             }
             Self::TooLong { field, len, max } => {
-                write!(f, "{field} in probe description is {len} bytes long, at most {max} fit")
+                write!(
+                    f,
+                    "{field} in probe description has {len} bytes, and at most {max} are \
+                           allowed"
+                )
             }
-            Self::Nul { field } => write!(f, "{field} in probe description holds a NUL"),
+            Self::Nul { field } => write!(f, "{field} in probe description contains a NUL"),
         }
     }
 }
@@ -149,8 +157,8 @@ fn with_path(text: &str, last: Field) -> Option<[Option<&str>; 4]> {
 
 /// A probe description: a pattern for each of the four names.
 ///
-/// An empty field is any name. `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` mean what they mean to
-/// DTrace; a field without any of them is compared as it is.
+/// An empty field matches any name. `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` have the same meaning as in DTrace; a
+/// field without any of them matches only the identical name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     provider: Pattern<PROVIDER_NAME>,
@@ -274,7 +282,7 @@ mod tests {
         assert_eq!(four("::a::b:"), found(["", "", "a::b", ""]));
         assert_eq!(four("p:m:*::b:n"), found(["p", "m", "*::b", "n"]));
         assert_eq!(fields("p:m:a::b", Field::Function), found(["p", "m", "a::b", ""]));
-        // As ever: what has four pieces has them, and nothing else is a path.
+        // As in DTrace, a text of four pieces has one piece for each field, and no other text is a path.
         assert_eq!(four("a::b:c"), found(["a", "", "b", "c"]));
         for text in ["a:b:c:d:e", "a:b::c:d", "a:b:c:::d:e", "a:b:c::d::e", "a:b:::c::d:e"] {
             let wrong = SpecError::TooManyPieces { pieces: text.split(':').count(), max: 4 };

@@ -1,17 +1,17 @@
-//! Stability attributes: how much of a name, a datum, a dependency may be relied on.
+//! Stability attributes of names, of data and of dependencies.
 
 use core::fmt;
 
 use static_assertions::const_assert_eq;
 
 numbered! {
-    /// How stable something is (`DTRACE_STABILITY_*`).
+    /// A stability level (`DTRACE_STABILITY_*`).
     pub enum Stability: u8 {
         /// Private to DTrace itself.
         Internal = 0, "Internal";
         /// Private to the project that defines it.
         Private = 1, "Private";
-        /// Still there, about to go.
+        /// Still supported, will be removed.
         Obsolete = 2, "Obsolete";
         /// Controlled by another party.
         External = 3, "External";
@@ -27,9 +27,9 @@ numbered! {
 }
 
 numbered! {
-    /// What something depends on (`DTRACE_CLASS_*`).
+    /// A dependency class (`DTRACE_CLASS_*`).
     pub enum Class: u8 {
-        /// Nobody said.
+        /// Not declared.
         Unknown = 0, "Unknown";
         /// The CPU model.
         Cpu = 1, "CPU";
@@ -39,28 +39,28 @@ numbered! {
         Group = 3, "Group";
         /// The instruction set.
         Isa = 4, "ISA";
-        /// Nothing: common to all systems.
+        /// No dependency: common to all systems.
         Common = 5, "Common";
     }
 }
 
-/// Stability of name and data, and the class of what it depends on (`dtrace_attribute_t`, 3 bytes).
+/// Stability of name and data, and the dependency class (`dtrace_attribute_t`, 3 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Attribute {
-    /// How stable the name is.
+    /// The stability of the name.
     pub name: Stability,
-    /// How stable what it means is.
+    /// The stability of the data.
     pub data: Stability,
-    /// What it depends on.
+    /// The dependency class.
     pub class: Class,
 }
 
 impl Attribute {
-    /// The most that can be (`_dtrace_maxattr`, dt_open.c).
+    /// The greatest values (`_dtrace_maxattr`, dt_open.c).
     pub const MAX: Self =
         Self { name: Stability::Standard, data: Stability::Standard, class: Class::Common };
-    /// What D itself is (`_dtrace_defattr`, dt_open.c).
+    /// The attributes of the D language itself (`_dtrace_defattr`, dt_open.c).
     pub const DEFAULT: Self =
         Self { name: Stability::Stable, data: Stability::Stable, class: Class::Common };
     /// Symbols and types of a kernel (`_dtrace_symattr`, `_dtrace_typattr`, dt_open.c).
@@ -70,12 +70,12 @@ impl Attribute {
     pub const UNSTABLE: Self =
         Self { name: Stability::Unstable, data: Stability::Unstable, class: Class::Common };
 
-    /// The triple in DTrace's order.
+    /// Creates an attribute from its parts, in DTrace's order.
     pub const fn new(name: Stability, data: Stability, class: Class) -> Self {
         Self { name, data, class }
     }
 
-    /// The lesser of both, part by part.
+    /// Returns the lesser value of each part.
     pub fn min(self, other: Self) -> Self {
         Self {
             name: self.name.min(other.name),
@@ -84,13 +84,13 @@ impl Attribute {
         }
     }
 
-    /// Whether any part is less than that of `other` (`dt_attr_cmp` below zero, dt_subr.c).
+    /// Returns whether any part is less than that of `other` (`dt_attr_cmp` below zero, dt_subr.c).
     pub fn is_less_than(self, other: Self) -> bool {
         self.name < other.name || self.data < other.data || self.class < other.class
     }
 
-    /// Reads `Name/Data/Class`, letter case aside; parts that are left out at the end are the most
-    /// that can be (`dtrace_str2attr`, dt_subr.c). `None` if that is not what it says.
+    /// Parses `Name/Data/Class`, ignoring letter case (`dtrace_str2attr`, dt_subr.c). Parts missing at the end have the
+    /// greatest value. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let mut attribute = Self::MAX;
         if text.is_empty() {
@@ -111,14 +111,14 @@ impl Attribute {
         parts.next().is_none().then_some(attribute)
     }
 
-    /// As DOF has it: name, data and class in the three upper bytes (`DOF_ATTR`).
+    /// Returns the number that DOF uses: name, data and class in the three upper bytes (`DOF_ATTR`).
     pub const fn to_dof(self) -> u32 {
         (self.name.number() as u32) << 24
             | (self.data.number() as u32) << 16
             | (self.class.number() as u32) << 8
     }
 
-    /// What DOF's number says, if it says something.
+    /// Returns the attribute for a number from DOF; `None` if a part is invalid.
     pub const fn from_dof(number: u32) -> Option<Self> {
         let [_, class, data, name] = number.to_le_bytes();
         match (
@@ -143,20 +143,20 @@ impl fmt::Display for Attribute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct ProviderAttr {
-    /// Of the provider's name.
+    /// The attribute of the provider's name.
     pub provider: Attribute,
-    /// Of the module names.
+    /// The attribute of the module names.
     pub module: Attribute,
-    /// Of the function names.
+    /// The attribute of the function names.
     pub function: Attribute,
-    /// Of the probe names.
+    /// The attribute of the probe names.
     pub name: Attribute,
-    /// Of the arguments.
+    /// The attribute of the arguments.
     pub args: Attribute,
 }
 
 impl ProviderAttr {
-    /// What FreeBSD gives every SDT provider (`sdt_attr` in `sys/cddl/dev/sdt/sdt.c`).
+    /// The attributes of every SDT provider on FreeBSD (`sdt_attr` in `sys/cddl/dev/sdt/sdt.c`).
     pub const SDT: Self = {
         use Class::{Common, Isa, Unknown};
         use Stability::{Evolving, Private};

@@ -115,7 +115,7 @@ fn a_difo_has_each_part_once() {
     assert_eq!(error.problem, Problem::Missing(SectionKind::Dif));
 }
 
-/// What illumos's dtrace_dof_slurp and dtrace_dof_difo refuse in a DOF that is otherwise whole.
+/// The defects that illumos's dtrace_dof_slurp and dtrace_dof_difo reject in an otherwise valid DOF.
 #[test]
 fn what_illumos_refuses_is_refused() {
     let sections = [

@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, object) = (dir.join(format!("{name}.rs")), dir.join(format!("{name}.o")));
-    // No library of the target's is needed for this.
+    // Assembling needs no library of the target.
     let program = format!(
         "#![feature(no_core, lang_items, rustc_attrs)]\n#![no_core]\n#![crate_type = \"lib\"]\n\
          #![allow(internal_features)]\n#[lang = \"pointee_sized\"] trait PointeeSized {{}}\n\
@@ -131,7 +131,7 @@ fn what_is_refused_is_named() {
     let reach = aarch64::jump(0x1000, 0x1000 + (1 << 27)).unwrap_err();
     assert_eq!(reach, JumpError::OutOfReach { distance: 1 << 27, reach: 1 << 27 });
     let odd = aarch64::jump(0x1000, 0x1002).unwrap_err();
-    assert_eq!(odd.to_string(), "0x1002 is not a multiple of 4");
+    assert_eq!(odd.to_string(), "address 0x1002 is not a multiple of 4");
     assert!(riscv64::jump(0x1001, 0x2000).is_err());
     assert!(x86_64::jump(0, (1 << 31) + 5).is_err());
     assert!(x86_64::jump(0, (1 << 31) + 4).is_ok());

@@ -1,4 +1,4 @@
-//! The compiler, as its users see it.
+//! The public interface of the compiler.
 
 use std::collections::BTreeMap;
 
@@ -200,9 +200,9 @@ impl Compiler {
         }
     }
 
-    /// Adds the [declarations](crate::declared) of a module: types, constants, translators and inlines. For the module's own probes
-    /// they come before those of other modules, so two modules can declare different objects of one name. Control lines and
-    /// clauses in the text are errors: a traced module sets no option and adds no actions.
+    /// Adds the [declarations](crate::declared) of a module: types, constants, translators and inlines. For the
+    /// module's own probes they precede those of other modules, so two modules can declare different objects of one
+    /// name. Control lines and clauses in the text are errors: a traced module sets no option and adds no actions.
     ///
     /// An error in the declarations is reported when a program names a probe of the module.
     pub fn module(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {

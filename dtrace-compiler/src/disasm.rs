@@ -7,14 +7,14 @@ use dtrace_abi::dif::{Form, Instr, Opcode, Subr, TypeKind, VarFlags, VarKind, Va
 
 use crate::program::Difo;
 
-/// A DIFO as it is listed.
+/// The listing of a DIFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
     /// The DIFO.
     pub difo: &'a Difo,
     /// The platform, whose subroutines it calls.
     pub platform: Platform,
-    /// Its name; dtrace(1) prints an address.
+    /// Its name; dtrace(1) prints an address here.
     pub name: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The writer of DOF (dt_dof.c): a program as a kernel takes it.
+//! The writer of DOF (dt_dof.c), the form in which a kernel accepts a program.
 
 use dtrace_abi::dif;
 use dtrace_abi::dof::{
@@ -14,16 +14,16 @@ use crate::program::{Act, Difo, Ecb, Program};
 /// The comment that libdtrace writes into each DOF.
 const COMMENT: &[u8] = b"D 1.13\0";
 
-/// Why a program cannot be written.
+/// The reason why a program cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The program is larger than any kernel takes.
+    /// The program is larger than the limit of kernels.
     #[error("Value too large to be stored in data type")]
     TooLarge,
-    /// The program has more sections than a kernel takes: up to five for each expression.
+    /// The program has more sections than a kernel accepts: up to five for each expression.
     #[error(
-        "the program compiles to {0} sections, and a kernel takes {DOF_SECTIONS}: split it into several programs, each with its \
-         own -n or -s"
+        "the program compiles to {0} sections, and a kernel accepts at most {DOF_SECTIONS}: split \
+         it into several programs, each with its own -n or -s"
     )]
     TooManySections(usize),
 }
@@ -38,7 +38,7 @@ struct Writer {
     statements: u64,
 }
 
-/// The section of all strings: the first one, as libdtrace has it.
+/// The section of all strings: the first one, as in libdtrace.
 const STRINGS: u32 = 0;
 
 impl Writer {
@@ -127,7 +127,7 @@ impl Writer {
         let mut descs = Vec::new();
         let mut rest = ecb.actions.iter();
         for statement in &ecb.statements {
-            // A consumer tells statements apart by the number that their actions have together.
+            // A consumer identifies a statement by the number that its actions share.
             self.statements += 1;
             // All actions of a statement have its format.
             let mut text = None;
@@ -182,7 +182,7 @@ impl Writer {
 }
 
 fn desc(act: &Act, difo: u32, text: Option<u32>, statement: u64) -> ActDesc {
-    // A format that is empty would be offset 0, which means none.
+    // An empty format would have offset 0, which means no format.
     let text = text.filter(|&offset| offset != 0);
     ActDesc {
         difo,

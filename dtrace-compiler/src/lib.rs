@@ -2,8 +2,8 @@
 //!
 //! # What this is
 //!
-//! A compiler as a library, for consumers: compiles a program to the DOF that a kernel takes, with libdtrace's messages and
-//! listings.
+//! A compiler as a library, for consumers: compiles a program to the DOF that a kernel accepts, with libdtrace's
+//! messages and listings.
 //!
 //! ```
 //! use dtrace_abi::{Platform, stability::Attribute};
@@ -52,7 +52,7 @@
 //!
 //! # Where to read on
 //!
-//! [`Compiler::compile`] is the way in, [`surroundings`] the one interface to the outside. To change the language, begin
+//! Start at [`Compiler::compile`]; [`surroundings`] is the only interface to the outside. To change the language, begin
 //! with the table of stages below; for how the parts fit, `docs/architecture.md` of the project.
 //!
 //! # The way of a program
@@ -73,17 +73,17 @@
 //!
 //! # How near it is to libdtrace
 //!
-//! Errors have libdtrace's tags and wording. Registers, instructions and the order of the tables are
-//! libdtrace's too, so that listings are equal to the byte; `tests/data/oracle` holds programs with what
-//! a real dtrace(1) printed for them, and `tests/oracle.rs` compares them all. Differences on purpose:
+//! Errors have libdtrace's tags and wording. Registers, instructions and the order of the tables are libdtrace's too,
+//! so that listings are equal to the byte; `tests/data/oracle` contains programs with the output of a real dtrace(1),
+//! and `tests/oracle.rs` compares them all. Differences on purpose:
 //!
 //! - A refused program leaves the compiler unchanged.
 //! - Trees deeper than the parser allows are refused with an error, where libdtrace overflows its stack.
 //! - A constant that is shifted by 64 bits or more is shifted by the count modulo 64, as
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
 //! - A pragma on a last line without a newline is effective.
-//! - Types with more than 800 levels of pointers, arrays and structs are refused, as are more than 256 inlines that stand for
-//!   one another, and a struct that contains itself.
+//! - Types with more than 800 levels of pointers, arrays and structs are refused, as are chains of more than 256
+//!   inlines, and a struct that contains itself.
 //! - Types that are larger than 2^48 bytes are refused, where libdtrace's sizes wrap.
 //! - If registers do not suffice, keys and arguments without side effects are pushed onto the tuple stack one by one.
 //! - Beyond its language: `//` comments, members without a name, inlines with parameters that are called with `( )`, types and
@@ -101,6 +101,7 @@ pub mod program;
 pub mod surroundings;
 pub mod types;
 
+mod arguments;
 mod codegen;
 mod compile;
 mod compiler;
@@ -115,6 +116,7 @@ mod syntax;
 mod text;
 mod version;
 
+pub use arguments::name_of;
 pub use compile::Specifies;
 pub use compiler::{Aggregation, Compiler, Source};
 pub use error::Error;

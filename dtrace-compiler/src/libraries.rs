@@ -5,16 +5,16 @@ use std::fmt;
 /// A library that has not been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Library<'a> {
-    /// Its path; what others depend on is the last part of it.
+    /// The path; others depend on its last part.
     pub name: &'a str,
     /// Its text.
     pub text: &'a [u8],
 }
 
-/// Libraries that depend on each other all around.
+/// A cycle of libraries that depend on each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// Their names, each of which depends on the next, and the last on the first.
+    /// Their names: each depends on the next one, and the last on the first.
     pub names: Vec<String>,
 }
 
@@ -27,12 +27,12 @@ impl fmt::Display for Cycle {
 
 impl std::error::Error for Cycle {}
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The libraries that a text says it depends on: `#pragma D depends_on library NAME` outside of comments.
+/// Returns the libraries on which a text depends: `#pragma D depends_on library NAME` outside of comments.
 fn dependencies(text: &[u8]) -> Vec<String> {
     let text = without_comments(text);
     let text = String::from_utf8_lossy(&text);
@@ -46,7 +46,7 @@ fn dependencies(text: &[u8]) -> Vec<String> {
     text.lines().filter_map(depends).collect()
 }
 
-/// A text with a blank for each comment; its lines are the same.
+/// Returns a text with each comment replaced by a blank, with the same lines.
 fn without_comments(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -73,12 +73,12 @@ enum State {
     Done,
 }
 
-/// Indices of libraries, each behind those that it depends on; else they stay as they stand. What a
-/// library depends on and is not there makes no difference: reading it is an error then.
+/// Returns the indices of libraries, each after its dependencies, otherwise in their order. Missing dependencies are
+/// ignored: compiling the library reports them.
 ///
 /// # Errors
 ///
-/// They depend on each other.
+/// If libraries depend on each other.
 pub fn order(libraries: &[Library<'_>]) -> Result<Vec<usize>, Cycle> {
     let edges: Vec<Vec<usize>> = libraries
         .iter()
@@ -93,7 +93,7 @@ pub fn order(libraries: &[Library<'_>]) -> Result<Vec<usize>, Cycle> {
     let mut states = vec![State::New; libraries.len()];
     let mut order = Vec::with_capacity(libraries.len());
     for root in 0..libraries.len() {
-        // Libraries that are open, each with how many of its dependencies were looked at.
+        // The open libraries, each with the number of processed dependencies.
         let mut path: Vec<(usize, usize)> = Vec::new();
         if states[root] == State::New {
             states[root] = State::Open;

@@ -1,4 +1,4 @@
-//! Compiled programs: enablings, as a kernel takes them.
+//! Compiled programs: enablings in the form that a kernel accepts.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::dif::{DifType, Instr, Variable};
@@ -53,6 +53,8 @@ pub struct Act {
     pub keys: u32,
     /// Its argument.
     pub arg: u64,
+    /// The name of the probe's argument that it records, as a program writes it after `args.`, if it records one.
+    pub name: Option<String>,
 }
 
 /// A program in DIF.

@@ -1,6 +1,6 @@
 //! The stack for functions that recurse through trees.
 
-/// Bytes of stack that the deepest tree needs at most. Without optimization a level takes up to 12 KiB.
+/// The stack in bytes that the deepest tree needs. Without optimization a level takes up to 12 KiB.
 const SIZE: usize = 32 << 20;
 
 /// Calls a function with enough stack for the deepest tree that the parser accepts.

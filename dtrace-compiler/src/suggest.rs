@@ -19,7 +19,7 @@ fn is_one_off(left: &str, right: &str) -> bool {
 
 /// Returns the name that differs from `name` by one letter. Of several, the first in the alphabet that is as long is preferred.
 pub fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
-    // Of names of two letters nearly all are close to each other.
+    // Names of two letters are nearly all similar to each other.
     if name.len() < 3 {
         return None;
     }

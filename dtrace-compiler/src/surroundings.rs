@@ -61,6 +61,8 @@ impl ProviderAttributes {
 /// An argument of a probe (`dtrace_argdesc_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
+    /// Its name, for `args.name`; empty if it has none. An argument in Rust that occupies two positions names both.
+    pub name: String,
     /// Its type as the probe passes it.
     pub native: String,
     /// Its type as programs see it; empty if that is the same.
@@ -112,6 +114,15 @@ pub struct Symbol {
 pub trait Surroundings {
     /// Returns the probes that a description matches.
     fn probes(&self, description: &Description) -> Matches;
+
+    /// Returns each probe that a description matches, with its names, which are no patterns. Of probes that differ only in their
+    /// functions, it returns one. By default, it returns the description and the first probe.
+    fn each(&self, description: &Description) -> Vec<(Description, ProbeInfo)> {
+        match self.probes(description) {
+            Matches::None => Vec::new(),
+            Matches::One(info) | Matches::Several(info) => vec![(description.clone(), info)],
+        }
+    }
 
     /// Returns the description of a probe by its ID. A program enables the probe by its names: kernels ignore the ID.
     fn probe(&self, id: u32) -> Option<Description> {

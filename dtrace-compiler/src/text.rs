@@ -1,8 +1,7 @@
 //! Escapes in strings.
 
-/// What the escapes between two quotes stand for: C's, `\0` with up to three octal digits, `\x` with
-/// up to as many hexadecimal ones as there are. A backslash before anything else stays where it is.
-/// (`stresc2chr`, dt_string.c)
+/// Resolves the escapes in a string: those of C, `\0` with up to three octal digits, `\x` with any number of
+/// hexadecimal digits. A backslash before another character is kept (`stresc2chr`, dt_string.c).
 pub fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter().copied().peekable();
@@ -52,7 +51,7 @@ pub fn unescape(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The other way: what cannot be printed becomes an escape, and so do quotes and backslashes.
+/// Escapes a string: characters that cannot be printed, quotes and backslashes become escapes.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for &byte in bytes {

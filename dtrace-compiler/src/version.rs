@@ -8,7 +8,7 @@ impl Version {
     /// The version of this compiler.
     pub const LATEST: Self = Self(1, 13, 0);
 
-    /// The releases that there were.
+    /// All releases of D.
     const RELEASES: &[Self] = &[
         Self(1, 0, 0),
         Self(1, 1, 0),
@@ -36,7 +36,7 @@ impl Version {
         Self::LATEST,
     ];
 
-    /// Reads a version: up to three numbers with points between them, of which any may be missing.
+    /// Parses a version: up to three numbers separated by points, each of which may be missing.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = [0u16; 3];
         for (index, part) in text.split('.').enumerate() {
@@ -48,7 +48,7 @@ impl Version {
         (minor <= 0xfff && micro <= 0xfff).then_some(Self(u8::try_from(major).ok()?, minor, micro))
     }
 
-    /// Whether there was such a release.
+    /// Returns whether this is a release of D.
     pub fn is_release(self) -> bool {
         Self::RELEASES.contains(&self)
     }

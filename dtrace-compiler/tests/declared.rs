@@ -27,6 +27,7 @@ impl Surroundings for Shops {
             module => module.to_owned(),
         };
         let argument = |native: &str, translated: &str, mapping| Argument {
+            name: String::new(),
             native: native.into(),
             translated: translated.into(),
             mapping,
@@ -139,12 +140,12 @@ fn what_is_wrong_is_said_of_its_own_probes() {
     );
     assert_eq!(
         wrong("shop:odd::sale { trace(1); }").unwrap(),
-        "module odd: line 1 of what it declares is \"struct\\tstruct x; BEGIN {}\\t1\\t1\", which this version does \
-         not understand"
+        "module odd: line 1 of its declarations, \"struct\\tstruct x; BEGIN {}\\t1\\t1\", has an unknown \
+         form: build it with the sdt-core of this release"
     );
     assert_eq!(
         wrong("shop:endless::sale { trace(1); }").unwrap(),
-        "module endless: struct x contains itself"
+        "module endless: struct x contains itself by value: correct its implementation of `CType`"
     );
 }
 
@@ -162,7 +163,7 @@ fn a_module_only_declares() {
         let program = Source::line(b"BEGIN { trace(sizeof (bold_t)); }");
         assert!(compiler.compile(program, &Shops).is_err(), "{text}");
     };
-    let control = "what a module declares may not contain control lines, such as #pragma";
+    let control = "the declarations of a module may not contain control lines, such as #pragma";
     for line in [
         "#pragma D option destructive",
         "#pragma D option pspec",
@@ -175,7 +176,7 @@ fn a_module_only_declares() {
         let message = format!("[D_PRAGCTL_INVAL] \"bold\", line 2: {control}");
         refused(&format!("typedef int bold_t;\n{line}\n"), &message);
     }
-    let clause = "what a module declares may not contain clauses";
+    let clause = "the declarations of a module may not contain clauses";
     for line in
         ["BEGIN { system(\"x\"); }", "shop:::sale", "7 { trace(1); }", "END /arg0/ { exit(1); }"]
     {
@@ -255,7 +256,7 @@ fn types_have_a_limit_of_levels() {
         1 => "inline int i1 = pid;".into(),
         _ => format!("inline int i{n} = i{};", n - 1),
     }));
-    assert!(inlines.ends_with("more than 256 inlines behind one another"), "{inlines}");
+    assert!(inlines.ends_with("a chain of more than 256 inlines"), "{inlines}");
     // The order of tags is that in which they are read.
     for tag in [|n: u32| n, |n: u32| MANY - n] {
         let structs: String = (1..=MANY)
@@ -265,11 +266,11 @@ fn types_have_a_limit_of_levels() {
             })
             .collect();
         let error = fault(&structs);
-        assert!(error.ends_with("more than 256 levels of structs, arrays or pointers"), "{error}");
+        assert!(error.contains("more than 256 levels of structs, arrays or pointers"), "{error}");
     }
     let stars = "*".repeat(1 << 20);
     let error = fault(&format!("struct\tstruct a\t8\t8\nfield\tx\t0\t8\t0 0 0\tint {stars}\n"));
-    assert!(error.ends_with("more than 256 levels of structs, arrays or pointers"), "{error}");
+    assert!(error.contains("more than 256 levels of structs, arrays or pointers"), "{error}");
     assert_eq!(
         Compiler::new(Platform::Freebsd, Options::default()).types().clone().lookup(&stars),
         None

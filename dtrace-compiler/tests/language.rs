@@ -24,6 +24,7 @@ struct Kernel;
 impl Surroundings for Kernel {
     fn probes(&self, description: &Description) -> Matches {
         let argument = |native: &str, translated: &str, mapping| Argument {
+            name: String::new(),
             native: native.into(),
             translated: translated.into(),
             mapping,
@@ -505,7 +506,7 @@ fn a_platform_has_its_own_subroutines() {
     let error = Compiler::new(Platform::Illumos, Options::default())
         .compile(Source::file(b"BEGIN { trace(memstr((void *)0, 'a', 3)); }"), &Kernel)
         .unwrap_err();
-    assert_eq!(error.to_string(), "line 1: memstr( ) is not there on this platform");
+    assert_eq!(error.to_string(), "line 1: memstr( ) is not available on this platform");
 }
 
 #[test]
@@ -632,7 +633,7 @@ fn types_have_sizes_that_numbers_hold() {
     assert_eq!(message("struct s { int a[4294967295][4294967295]; };"), big);
     let members = |count| (0..count).map(|at| format!("char m{at}[65536][65536][32768];"));
     let record = |count| format!("struct s {{ {} }};", members(count).collect::<String>());
-    assert_eq!(message(&record(3)), "[D_DECL_ARRBIG] line 1: struct s is too big");
+    assert_eq!(message(&record(3)), "[D_DECL_ARRBIG] line 1: struct s is too large");
     clause(&format!("{} BEGIN {{ trace(sizeof (struct s)); }}", record(2)));
 }
 

@@ -203,7 +203,7 @@ fn inlines_have_limits() {
         );
         let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
         let error = compiler.compile(Source::file(text.as_bytes()), &Machine).unwrap_err();
-        assert_eq!(error.message, "inlines make the expression too large");
+        assert_eq!(error.message, "the expression is too large after its inlines are expanded");
     }
 }
 

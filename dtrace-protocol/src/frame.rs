@@ -1,6 +1,6 @@
-//! Frames: how a message becomes bytes on a line, and how a damaged one is found.
+//! Frames: the encoding of messages on a line, and the detection of damage.
 //!
-//! A frame is, COBS-encoded so that it holds no zero byte, and followed by one:
+//! A frame has these parts, COBS-encoded so that it contains no zero byte, and is followed by a zero byte:
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | .. | the message's items, each in postcard's encoding, up to the end |
 //! | 4 | CRC-32 (ISO-HDLC) of all that, little-endian |
 //!
-//! A receiver that joins in the middle, or meets damage, is in step again after the next zero byte.
+//! A receiver that starts in the middle of a frame, or detects damage, is synchronised again after the next zero byte.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -19,48 +19,48 @@ use crc::{CRC_32_ISO_HDLC, Crc};
 use serde::{Deserialize, Serialize};
 
 const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
-/// Bytes of the checksum.
+/// The size of the checksum in bytes.
 const SUM: usize = 4;
-/// Bytes of channel and number.
+/// The size of channel and number in bytes.
 const HEADER: usize = 5;
 
-/// Bytes in a frame beside message and items.
+/// The size of a frame in bytes without the message and the items.
 pub const OVERHEAD: usize = HEADER + SUM;
 
-/// The channel that no framework answers on: what else there is to say on a line goes there.
+/// The channel on which no framework answers, for other data on the line.
 pub const OTHERS: u8 = 255;
 
-/// Most bytes on the line of a frame with so many bytes in it, checksum included.
+/// Returns the greatest encoded size of a frame with this number of bytes, including the checksum.
 pub const fn encoded_len(len: usize) -> usize {
     len + len / 254 + 2
 }
 
-/// Most bytes in a frame that takes at most so many on the line.
+/// Returns the greatest number of bytes in a frame whose encoded size is at most this.
 pub const fn decoded_len(encoded: usize) -> usize {
     let len = encoded.saturating_sub(2);
     len - len.div_ceil(255)
 }
 
-/// What every frame begins with.
+/// The header of every frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// Of which of the consumers that share the line.
+    /// The consumer, if several share the line.
     pub channel: u8,
-    /// Number of the request, as its consumer chose it; a reply has that of its request.
+    /// The number of the request, which its consumer chose; a reply has the number of its request.
     pub seq: u32,
 }
 
-/// Why bytes are no frame, or not the expected one.
+/// The reason why bytes are not a frame, or not the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The bytes between two zero bytes are not COBS.
     Cobs,
-    /// The checksum is not that of the bytes.
+    /// The checksum does not match the bytes.
     Sum,
-    /// There are more bytes between two zero bytes than there is room for.
+    /// There are more bytes between two zero bytes than the buffer holds.
     TooLong,
-    /// The frame is whole, and its content is not that of the expected message.
+    /// The frame is intact, but its content is not the expected message.
     Content,
 }
 
@@ -69,8 +69,8 @@ impl fmt::Display for FrameError {
         f.write_str(match self {
             Self::Cobs => "frame is damaged (not COBS)",
             Self::Sum => "frame is damaged (checksum)",
-            Self::TooLong => "frame is longer than there is room for",
-            Self::Content => "frame holds another message than expected",
+            Self::TooLong => "frame exceeds the buffer of the decoder",
+            Self::Content => "frame contains another message than the expected one",
         })
     }
 }
@@ -83,13 +83,13 @@ pub struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the message does not fit the frame")
+        f.write_str("the message does not fit into the frame")
     }
 }
 
 impl core::error::Error for TooLong {}
 
-/// Makes a frame in memory that the caller gives.
+/// Writes a frame to a buffer of the caller.
 #[derive(Debug)]
 pub struct Writer<'b> {
     buffer: &'b mut [u8],
@@ -97,10 +97,10 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// A frame with a message and no items yet, in a buffer.
+    /// Begins a frame with a message in a buffer.
     ///
     /// # Errors
-    /// The buffer is too small for it and its checksum.
+    /// If the buffer is too small for the message and the checksum.
     pub fn new<T: Serialize>(
         buffer: &'b mut [u8],
         header: Header,
@@ -113,7 +113,7 @@ impl<'b> Writer<'b> {
         Ok(frame)
     }
 
-    /// Bytes that items can still take.
+    /// Returns the number of bytes left for items.
     pub fn left(&self) -> usize {
         self.buffer.len().saturating_sub(self.len + SUM)
     }
@@ -121,7 +121,7 @@ impl<'b> Writer<'b> {
     /// Adds an item.
     ///
     /// # Errors
-    /// It does not fit; the frame is as it was.
+    /// If it does not fit; the frame is unchanged.
     pub fn push<T: Serialize>(&mut self, item: &T) -> Result<(), TooLong> {
         let (at, left) = (self.len, self.left());
         let room = self.buffer.get_mut(at..at + left).ok_or(TooLong)?;
@@ -140,11 +140,11 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Puts the frame, as it goes over the line, into `line`, and returns its length.
-    /// [`encoded_len`] of the buffer's is room enough.
+    /// Encodes the frame into `line`, and returns its length. `line` needs at most [`encoded_len`] of the buffer's
+    /// length.
     ///
     /// # Errors
-    /// `line` is too small.
+    /// If `line` is too small.
     pub fn seal(self, line: &mut [u8]) -> Result<usize, TooLong> {
         let Self { buffer, len } = self;
         let end = len + SUM;
@@ -160,20 +160,20 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// A frame that has arrived whole.
+/// A complete received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it begins with.
+    /// The header.
     pub header: Header,
     /// Message and items.
     pub content: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a frame apart where it lies, without its zero byte.
+    /// Decodes a frame, without its zero byte, in place.
     ///
     /// # Errors
-    /// It is damaged.
+    /// If the frame is damaged.
     pub fn decode(encoded: &'a mut [u8]) -> Result<Self, FrameError> {
         let length = cobs::decode_in_place(encoded).map_err(|_| FrameError::Cobs)?;
         let decoded = encoded.get(..length).ok_or(FrameError::Cobs)?;
@@ -186,7 +186,7 @@ impl<'a> Frame<'a> {
         Ok(Self { header: Header { channel, seq: u32::from_le_bytes(seq) }, content })
     }
 
-    /// The message, and what follows it.
+    /// Returns the message, and the items after it.
     ///
     /// # Errors
     /// [`FrameError::Content`].
@@ -196,11 +196,11 @@ impl<'a> Frame<'a> {
         Ok((message, Items(rest)))
     }
 
-    /// The same frame with another header, as it goes over the line, put into `line`. Returns its length. For
-    /// code that passes frames on. `buffer` has room for the content: [`OVERHEAD`] more than the content.
+    /// Encodes the frame with another header into `line`, and returns its length. For code that forwards frames.
+    /// `buffer` must have the size of the content and [`OVERHEAD`].
     ///
     /// # Errors
-    /// `buffer` or `line` is too small.
+    /// `buffer` or If `line` is too small.
     pub fn pass_on(
         &self,
         header: Header,
@@ -215,17 +215,17 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What follows a message in its frame.
+/// The items after a message in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items<'a>(&'a [u8]);
 
 impl<'a> Items<'a> {
-    /// Whether there are none.
+    /// Returns whether there are no items.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The items, one after the other. Bytes that are none end it with an error.
+    /// Returns the items in order. Invalid bytes end the iteration with an error.
     pub fn iter<T: Deserialize<'a>>(
         &self,
     ) -> impl Iterator<Item = Result<T, FrameError>> + use<'a, T> {
@@ -247,7 +247,7 @@ impl<'a, T: Deserialize<'a>> Iterator for Iter<'a, T> {
         }
         let rest = core::mem::take(&mut self.rest);
         match postcard::take_from_bytes(rest) {
-            // What takes no bytes would never end.
+            // An item of no bytes would never end the iteration.
             Ok((_, after)) if after.len() == rest.len() => Some(Err(FrameError::Content)),
             Ok((item, after)) => {
                 self.rest = after;
@@ -258,35 +258,35 @@ impl<'a, T: Deserialize<'a>> Iterator for Iter<'a, T> {
     }
 }
 
-/// The channel of an encoded frame, as far as its first bytes tell: the frame need not be whole, and may be damaged.
+/// Returns the channel of an encoded frame from its first bytes. The frame may be incomplete or damaged.
 pub fn channel_of(encoded: &[u8]) -> Option<u8> {
     match encoded {
-        // COBS: a distance to the first zero byte of 1 says that it is the first one.
+        // COBS: a distance of 1 means that the first byte is zero.
         [1, ..] => Some(0),
         [_, channel, ..] => Some(*channel),
         _ => None,
     }
 }
 
-/// Puts frames together from bytes as they arrive, in memory that the caller gives: an array, a slice, a vector of
-/// the greatest length.
+/// Assembles frames from received bytes in a buffer of the caller: an array, a slice, or a vector of the greatest
+/// length.
 #[derive(Debug)]
 pub struct Decoder<B> {
     buffer: B,
     len: usize,
     overlong: bool,
-    /// The buffer holds a frame that has been handed out.
+    /// Whether the buffer contains a frame that was returned.
     ended: bool,
 }
 
 impl<B: AsMut<[u8]>> Decoder<B> {
-    /// A decoder at the start of a frame; the longest one that it takes is as long, encoded, as the buffer.
+    /// Returns a decoder. The longest accepted frame has the encoded length of the buffer.
     pub const fn new(buffer: B) -> Self {
         Self { buffer, len: 0, overlong: false, ended: false }
     }
 
-    /// Takes one byte. Returns the frame that it ends, or the reason why that frame is rejected. Empty frames (two zero bytes in
-    /// a row) are padding and say nothing.
+    /// Adds one byte. Returns the frame that it completes, or the reason why that frame is rejected. Empty frames (two
+    /// zero bytes in a row) are padding.
     pub fn push(&mut self, byte: u8) -> Option<Result<Frame<'_>, FrameError>> {
         if core::mem::take(&mut self.ended) {
             self.len = 0;

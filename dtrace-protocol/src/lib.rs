@@ -1,35 +1,36 @@
-//! What a consumer and a tracing framework say to each other, over any byte stream.
+//! The protocol between a consumer and a tracing framework, over any byte stream.
 //!
 //! # What this is
 //!
-//! A consumer asks, one [`Request`] a frame; the framework answers each with one frame, a [`Reply`] and the
-//! items that belong to it. The kernel sends nothing without a request, except [`Reply::Gone`], after which
-//! it sends nothing more. So a consumer that does not read delays no other one: its records stay in the
-//! framework's buffers, and what does not fit there is counted where it always is.
+//! A consumer sends frames with one [`Request`] each. The framework answers each with one frame: a [`Reply`] and its
+//! items. The kernel sends nothing without a request, except [`Reply::Gone`], after which it sends nothing more. So a
+//! consumer that does not read delays no other one: its records stay in the framework's buffers, and drops are counted
+//! as usual.
 //!
-//! Every frame has a [channel](Header::channel): consumers that share a line, by a multiplexer, have one
-//! each. A channel is greeted with [`Request::Hello`], which also ends whatever an earlier consumer on the
-//! channel has left behind; [`Request::Close`] ends it. Channel [`OTHERS`] is never the framework's: a host may
-//! have something else to say on the same line.
+//! Every frame has a [channel](Header::channel): consumers that share a line through a multiplexer have one each.
+//! [`Request::Hello`] greets a channel, and closes everything that an earlier consumer left open on it;
+//! [`Request::Close`] ends it. The framework never uses channel [`OTHERS`]: a host may send other data on it.
 //!
-//! A consumer's way: [`Hello`](Request::Hello); [`List`](Request::List) and [`Describe`](Request::Describe) at
-//! any time; [`Open`](Request::Open), [`Option`](Request::Option), [`Program`](Request::Program), [`Go`](Request::Go), then
-//! [`Snapshot`](Request::Snapshot) of each CPU's buffers and [`Run`](Request::Run) again and again; [`Stop`](Request::Stop), the
-//! last snapshots; [`Close`](Request::Close).
+//! The requests of a consumer: [`Hello`](Request::Hello); [`List`](Request::List) and [`Describe`](Request::Describe)
+//! at any time; [`Open`](Request::Open), [`Option`](Request::Option), [`Program`](Request::Program),
+//! [`Go`](Request::Go), then repeatedly [`Snapshot`](Request::Snapshot) of each CPU's buffers and
+//! [`Run`](Request::Run); [`Stop`](Request::Stop), the last snapshots; [`Close`](Request::Close).
 //!
-//! Messages borrow from the frame that they came in, nothing allocates, and whatever bytes arrive, a receiver
-//! is in step again after the next zero byte.
+//! Messages borrow from their frame, nothing allocates, and after any bytes a receiver is synchronised again at the
+//! next zero byte.
 //!
 //! # What it is not
 //!
-//! The transport: that is the host's on one side, the crate `dtrace`'s on the other. Nor the formats of D programs and of
-//! what they record, which are `dtrace-abi`'s. Frames neither authenticate nor encrypt: the peer on the line has the rights that the
-//! framework gives it. A line that leaves the machine has another layer under them, [`secure`]; the ciphers are those of the two sides.
+//! It does not contain the transport, which the host and the crate `dtrace` provide, or the formats of D programs and
+//! records, which are in `dtrace-abi`. Frames are neither authenticated nor encrypted: the peer on the line has the
+//! rights that the framework grants. A line that leaves the machine needs the layer [`secure`] below the frames; both
+//! sides provide the ciphers.
 //!
 //! # Where to read on
 //!
-//! [`Request`] and [`Reply`] are all that can be said, [`frame`] is how. The framework's side is `sdt_framework::server`,
-//! the consumer's `dtrace::client`; for how they fit, `docs/architecture.md` of the project.
+//! [`Request`] and [`Reply`] are all messages, and [`frame`] is their encoding. `sdt_framework::server` implements the
+//! framework's side, and `dtrace::client` the consumer's. `docs/architecture.md` of the project explains how they work
+//! together.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

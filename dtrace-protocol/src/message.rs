@@ -2,54 +2,54 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
+/// The version of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
 pub const VERSION: u32 = 3;
 
-/// What a consumer asks.
+/// A request of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Request<'a> {
-    /// First of all: greets the channel. What an earlier consumer had open on it is closed. Answer:
-    /// [`Reply::Hello`], with the other side's version; the channel is greeted if they are the same.
+    /// The first request on a channel. Closes everything that an earlier consumer had open on it. Answer:
+    /// [`Reply::Hello`], with the framework's version; the channel is greeted if the versions are equal.
     Hello {
-        /// [`VERSION`] of who asks.
+        /// [`VERSION`] of the consumer.
         version: u32,
     },
     /// Opens the framework for this channel. While a channel is open no provider can be unregistered. Answer:
     /// [`Reply::Done`].
     Open,
-    /// Ends the channel: its enablings go, what was recorded and not read is dropped, and it has to be greeted
+    /// Ends the channel: its enablings are removed, records that were not read are discarded, and it must be greeted
     /// again. Answer: [`Reply::Done`].
     Close,
-    /// The probes that a description matches, in order of id, as many as fit a frame. Answer:
-    /// [`Reply::Probes`]; asked again with the last id that came, until there are none.
+    /// Requests the probes that a description matches, in the order of ids, as many as fit into a frame. Answer:
+    /// [`Reply::Probes`]. Repeat it with the last received id until the answer has no probes.
     List {
         /// The description: `provider:module:function:name`.
         spec: &'a str,
-        /// Those with a greater id; all if 0.
+        /// Only probes with a greater id; 0 for all.
         after: u32,
     },
-    /// Names, stability and privileges of a probe. Answer: [`Reply::Detail`].
+    /// Requests the names, stability and privileges of a probe. Answer: [`Reply::Detail`].
     Describe {
         /// The probe's id.
         probe: u32,
     },
-    /// Type of one of a probe's arguments. Answer: [`Reply::Argument`].
+    /// Requests the type of one of a probe's arguments. Answer: [`Reply::Argument`].
     Argument {
         /// The probe's id.
         probe: u32,
-        /// Which one, from 0.
+        /// The index of the argument, from 0.
         index: u8,
     },
-    /// Where a probe fires, in order of address, as many as fit a frame. Answer: [`Reply::Sites`]; asked again
-    /// with the number of those that came so far, until there are none.
+    /// Requests the sites of a probe, in the order of addresses, as many as fit into a frame. Answer: [`Reply::Sites`].
+    /// Repeat it with the number of received sites until the answer has none.
     Sites {
         /// The probe's id.
         probe: u32,
-        /// So many are left out.
+        /// The number of sites or data to skip.
         skip: u32,
     },
-    /// Sets an option of the run, as `DTRACEOPT_*` numbers them (sys/dtrace.h), before the channel goes. Answer:
+    /// Sets an option of the run, by its `DTRACEOPT_*` number (sys/dtrace.h), before [`Go`](Self::Go). Answer:
     /// [`Reply::Done`].
     Option {
         /// Its number.
@@ -57,145 +57,144 @@ pub enum Request<'a> {
         /// Its value, in the option's unit.
         value: i64,
     },
-    /// A piece of a D program in DOF. Pieces come in order, without gaps; the first one, at 0, drops what there was of
-    /// another program. Answer: [`Reply::Done`], and to the last piece, with which the program's clauses are enabled,
+    /// Sends a piece of a D program in DOF. Pieces must be in order, without gaps; the first one, at 0, discards pieces
+    /// of another program. The last piece enables the program's clauses. Answer: [`Reply::Done`], and to the last piece
     /// [`Reply::Matched`] with the number of enabled probes (ECBs) of all clauses.
     Program {
-        /// Bytes of all pieces together.
+        /// The total size of all pieces in bytes.
         size: u32,
-        /// Where this one begins.
+        /// The offset of this piece.
         at: u32,
         /// The piece.
         bytes: &'a [u8],
     },
-    /// Takes over what was enabled before any consumer was there (`-a`). Answer: [`Reply::Done`].
+    /// Claims the anonymous enabling (`-a`). Answer: [`Reply::Done`].
     Claim,
-    /// What an enabled probe of this channel's records. Answer: [`Reply::Eprobe`].
+    /// Requests the description of the records of one of this channel's enabled probes. Answer: [`Reply::Eprobe`].
     Eprobe {
         /// Its number.
         epid: u32,
     },
-    /// What an aggregation of this channel's holds. Answer: [`Reply::Aggregation`].
+    /// Requests the description of one of this channel's aggregations. Answer: [`Reply::Aggregation`].
     Aggregation {
         /// Its number, from 1.
         id: u32,
     },
-    /// A format of this channel's programs. Answer: [`Reply::Bytes`], asked again with the number of those that came so
-    /// far, until there are none.
+    /// Requests a format of this channel's programs. Answer: [`Reply::Bytes`]. Repeat it with the number of received
+    /// bytes until the answer has none.
     Format {
         /// Its number, from 1.
         number: u16,
-        /// So many bytes are left out.
+        /// The number of bytes to skip.
         at: u32,
     },
-    /// From here on is recorded. `dtrace:::BEGIN` has fired before the answer. Answer: [`Reply::On`].
+    /// Starts recording. `dtrace:::BEGIN` fires before the answer. Answer: [`Reply::On`].
     Go,
-    /// Ends recording. `dtrace:::END` has fired before the answer. What was recorded can still be read. Answer:
-    /// [`Reply::On`].
+    /// Stops recording. `dtrace:::END` fires before the answer. The records can still be read. Answer: [`Reply::On`].
     Stop,
-    /// What is in a CPU's buffer of records or of aggregations that programs have filled, and its end. The request with
-    /// `at` 0 switches the buffer, so that recording goes on in an empty one, and is answered with the first bytes of what was in
-    /// it; asked again with the number of bytes that came so far it is answered with the next ones, until they are all
-    /// there. Answer: [`Reply::Snapshot`].
+    /// Requests the contents of a CPU's buffer of records or aggregations. The request with `at` 0 switches the buffer,
+    /// so that recording continues in an empty one, and returns the first bytes of the contents. Repeat it with the
+    /// number of received bytes until all have arrived. Answer: [`Reply::Snapshot`].
     Snapshot {
         /// The CPU, from 0.
         cpu: u32,
-        /// Which of its buffers.
+        /// The kind of buffer.
         buffer: SnapshotOf,
-        /// So many bytes are left out.
+        /// The number of bytes to skip.
         at: u32,
     },
-    /// How this channel's programs are. It is also the sign that their consumer lives, as is [`Snapshot`](Self::Snapshot): one
-    /// that asks for neither for a long time is given up. Answer: [`Reply::Run`].
+    /// Requests the status of this channel's run. Like [`Snapshot`](Self::Snapshot), it also shows that the consumer is
+    /// alive: the framework aborts a consumer that sends neither for a long time. Answer: [`Reply::Run`].
     Run,
-    /// What stands at an address of the kernel's. Answer: [`Reply::Symbol`].
+    /// Requests the symbol at an address in the kernel. Answer: [`Reply::Symbol`].
     Symbol {
         /// The address.
         address: u64,
     },
-    /// How framework and line are. Answer: [`Reply::Status`].
+    /// Requests the status of the framework and the line. Answer: [`Reply::Status`].
     Status,
-    /// What an enabled probe's records or an aggregation's tuples hold, some of it: for those that are longer than a frame, where
-    /// [`Eprobe`](Self::Eprobe) and [`Aggregation`](Self::Aggregation) are refused with [`Why::TooLong`]. Answer:
-    /// [`Reply::Data`]; asked again with the number of those that came so far, until there are as many as it says.
+    /// Requests a part of the description of an enabled probe's records or an aggregation's tuples, if it is longer
+    /// than a frame and [`Eprobe`](Self::Eprobe) or [`Aggregation`](Self::Aggregation) was refused with
+    /// [`Why::TooLong`]. Answer: [`Reply::Data`]. Repeat it with the number of received data until all have arrived.
     Data {
-        /// Of what.
+        /// The object.
         of: DataOf,
-        /// So many are left out.
+        /// The number of sites or data to skip.
         skip: u32,
     },
-    /// What a module declares for programs in D: its structs and enums, and translators, as text (`sdt_core::layout` documents
-    /// it). Modules are counted from 0, as they are now. Answer: [`Reply::Declared`].
+    /// Requests the declarations of a module for D programs: structs, enums and translators, as text (documented in
+    /// `sdt_core::layout`). The current modules are numbered from 0. Answer: [`Reply::Declared`].
     Declared {
-        /// Which module.
+        /// The number of the module.
         index: u32,
-        /// Where in its text: 0, or what the last answer said.
+        /// The position in its text: 0, or that of the last answer.
         at: u32,
     },
-    /// A variable or function of the kernel's by its name. Answer: [`Reply::Symbol`].
+    /// Requests a variable or function of the kernel by its name. Answer: [`Reply::Symbol`].
     SymbolNamed {
         /// Its module; empty for any.
         module: &'a str,
-        /// Its name, as it is in the file or as it is demangled.
+        /// Its name, as in the file or demangled.
         name: &'a str,
     },
-    /// The options of this channel's run that have been set, by the consumer or by programs, in order of their numbers, as many as
-    /// fit a frame. Who has [claimed](Self::Claim) what was enabled before learns so how it is to be read. Answer:
-    /// [`Reply::Options`]; asked again with the number behind that of the last one, until there are none.
+    /// Requests the options that the consumer or programs have set for this channel's run, in the order of their
+    /// numbers, as many as fit into a frame. A consumer that [claimed](Self::Claim) the anonymous enabling needs them
+    /// to read its buffers. Answer: [`Reply::Options`]. Repeat it with the number after that of the last option until
+    /// the answer has none.
     Options {
-        /// Those with this number or a greater one.
+        /// Only options with this number or a greater one.
         from: u32,
     },
 }
 
-/// What holds data.
+/// An object with descriptions of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DataOf {
-    /// Records of the enabled probe with this number.
+    /// The records of the enabled probe with this number.
     Eprobe(u32),
-    /// Tuples of the aggregation with this number.
+    /// The tuples of the aggregation with this number.
     Aggregation(u32),
 }
 
-/// Which of a CPU's buffers.
+/// A kind of buffer of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SnapshotOf {
-    /// That of records, `struct dtrace_rechdr` and data each, as they lie in DTrace's (`DTRACEIOC_BUFSNAP`).
+    /// The buffer of records: each a `struct dtrace_rechdr` and data, in DTrace's layout (`DTRACEIOC_BUFSNAP`).
     Records,
-    /// That of aggregations: tuples, each with the number of its aggregation first (`DTRACEIOC_AGGSNAP`).
+    /// The buffer of aggregations: tuples, each beginning with the number of its aggregation (`DTRACEIOC_AGGSNAP`).
     Aggregations,
 }
 
-/// What a framework answers. Of those that are said to have items, [`Items`](crate::Items) follow in the frame.
+/// An answer of a framework. If the documentation mentions items, [`Items`](crate::Items) follow in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reply<'a> {
     /// To [`Request::Hello`].
     Hello {
-        /// [`VERSION`] of who answers.
+        /// [`VERSION`] of the framework.
         version: u32,
-        /// Not in the request: what an echo gives back is no answer.
+        /// Not in the request, so that an echo of the request is not an answer.
         side: Side,
     },
-    /// To nothing: the framework, or the line to it, has come to an end, and this is all that is known.
+    /// Sent without a request: the framework, or the line to it, has ended.
     Gone {
-        /// Why, in one line or several.
+        /// The reason, in one or more lines.
         reason: &'a str,
     },
     /// The request was refused, and nothing was changed.
     Refused {
-        /// Of which kind.
+        /// The kind of refusal.
         why: Why,
-        /// What is wrong with what, in one line.
+        /// The message, in one line.
         message: &'a str,
     },
-    /// Nothing more to say.
+    /// The request was successful.
     Done,
     /// To [`Request::List`]. Items: [`Probe`].
     Probes,
     /// To [`Request::Describe`].
     Detail(#[serde(borrow)] Detail<'a>),
-    /// To [`Request::Argument`]: none past the last.
+    /// To [`Request::Argument`]: `None` after the last argument.
     Argument(#[serde(borrow)] Option<Argument<'a>>),
     /// To [`Request::Sites`]. Items: [`Site`].
     Sites,
@@ -215,7 +214,7 @@ pub enum Reply<'a> {
     Eprobe {
         /// The probe's id.
         probe: u32,
-        /// Bytes of one record, its header included.
+        /// The size of one record in bytes, including its header.
         size: u32,
     },
     /// To [`Request::Aggregation`]. Items: [`Datum`]: the number of the variable, the keys, the value.
@@ -224,93 +223,93 @@ pub enum Reply<'a> {
         variable: u32,
         /// The enabled probe that aggregates.
         epid: u32,
-        /// Bytes of one tuple, its header included.
+        /// The size of one tuple in bytes, including its header.
         size: u32,
     },
     /// To [`Request::Format`].
     Bytes {
-        /// The next bytes; none behind the last.
+        /// The next bytes; none after the last.
         bytes: &'a [u8],
     },
     /// To [`Request::Snapshot`].
     Snapshot {
-        /// Bytes of the whole buffer that was switched.
+        /// The size in bytes of the contents of the switched buffer.
         size: u32,
         /// The offset of its oldest record: 0 except in a ring that has wrapped around.
         oldest: u32,
-        /// What found no room in it since it was switched the last time.
+        /// The number of drops since the previous switch.
         drops: u64,
-        /// Errors of programs on this CPU since then.
+        /// The number of faults of programs on this CPU since then.
         errors: u64,
-        /// When it was switched, in nanoseconds since boot.
+        /// The time of the switch in nanoseconds since boot.
         timestamp: u64,
-        /// The bytes from where the request said.
+        /// The bytes from the requested offset on.
         bytes: &'a [u8],
     },
     /// To [`Request::Run`].
     Run(Run),
-    /// To [`Request::Symbol`] and [`Request::SymbolNamed`]: none where nothing is known.
+    /// To [`Request::Symbol`] and [`Request::SymbolNamed`]: `None` if there is no such symbol.
     Symbol(#[serde(borrow)] Option<Symbol<'a>>),
     /// To [`Request::Data`]. Items: [`Datum`].
     Data {
-        /// How many there are in all.
+        /// The total number of data.
         count: u32,
-        /// Of an enabled probe its id; of an aggregation the number of its variable.
+        /// For an enabled probe, the id of the probe; for an aggregation, the number of its variable.
         number: u32,
-        /// Of an aggregation the enabled probe that aggregates.
+        /// For an aggregation, the enabled probe that aggregates.
         epid: u32,
-        /// Bytes of one record or tuple, its header included.
+        /// The size of one record or tuple in bytes, including its header.
         size: u32,
     },
-    /// To [`Request::Declared`]: none where there is no such module. One that this line may see no probe of has neither name nor
-    /// text.
+    /// To [`Request::Declared`]: `None` if there is no such module. A module without a probe that this line may see has
+    /// neither name nor text.
     Declared(#[serde(borrow)] Option<Declared<'a>>),
     /// To [`Request::Options`]. Items: [`RunOption`].
     Options,
 }
 
-/// Who answers a [`Request::Hello`].
+/// The sender of a [`Reply::Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Side {
     /// A framework.
     Framework,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Why {
-    /// The frame is whole, and no request of this version.
+    /// The frame is intact, but not a request of this version.
     NotUnderstood,
     /// The channel has not been greeted.
     NotGreeted,
-    /// There is no room for one more channel or consumer.
+    /// The greatest number of channels or consumers is open.
     TooMany,
     /// The channel is not open.
     NotOpen,
-    /// The channel is open already.
+    /// The channel is already open.
     Open,
-    /// The text is no probe description.
+    /// The text is not a probe description.
     Spec,
     /// There is no such probe.
     NoProbe,
-    /// There is no room for so many enablings.
+    /// There are not enough free enablings.
     NoRoom,
     /// There is no such enabled probe, aggregation, format or CPU.
     NoSuch,
-    /// The option does not take this value, or not any more.
+    /// The option does not accept this value, or can no longer be set.
     Option,
     /// The program cannot be run; the message has the reason.
     Program,
     /// The channel's rights do not suffice.
     NotPermitted,
-    /// Something else; the message says what.
+    /// Another reason, in the message.
     Other,
-    /// The answer is longer than a frame: it can be had in parts.
+    /// The answer is longer than a frame: request it in parts.
     TooLong,
 }
 
-/// A probe as it is listed. Names are as the kernel has them: not always UTF-8.
+/// A listed probe. Its names are those of the kernel, and not always UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe<'a> {
     /// Its id.
@@ -325,7 +324,7 @@ pub struct Probe<'a> {
     pub name: &'a [u8],
 }
 
-/// What can be said of a probe beside its arguments. Stability is name, data, class, as DTrace numbers them.
+/// The properties of a probe except its arguments. A stability is name, data and class, with DTrace's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detail<'a> {
     /// Its names.
@@ -337,16 +336,16 @@ pub struct Detail<'a> {
     pub args: [u8; 3],
     /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
     pub provider: [[u8; 3]; 5],
-    /// Who may use the provider, as DTrace's bits (`DTRACE_PRIV_*`).
+    /// The privileges that the provider requires, as DTrace's bits (`DTRACE_PRIV_*`).
     pub privileges: u32,
 }
 
-/// Type of one argument.
+/// The type of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argument<'a> {
-    /// C type that the kernel passes.
+    /// The C type that the kernel passes.
     pub native: &'a [u8],
-    /// C type that D sees; empty if it is the same.
+    /// The C type in D; empty if it is the same.
     pub translated: &'a [u8],
 }
 
@@ -355,20 +354,20 @@ pub struct Argument<'a> {
 pub struct Site<'a> {
     /// Its address.
     pub address: u64,
-    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
+    /// The symbol of its function, as in the file, and the site's offset in the function.
     #[serde(borrow)]
     pub function: Option<(&'a str, u64)>,
-    /// What it does now.
+    /// Its state.
     pub state: SiteState,
-    /// Address of its cold block, where it goes while enabled.
+    /// The address of its cold block, its target while it is enabled.
     pub target: u64,
-    /// Whether a jump can take it there.
+    /// Whether a jump reaches the target.
     pub in_reach: bool,
-    /// Most bytes that a jump can go on this architecture, either way.
+    /// The reach of a jump on this architecture in bytes, in both directions.
     pub reach: u64,
 }
 
-/// What a site does when it is executed.
+/// The effect of executing a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SiteState {
     /// Nothing.
@@ -382,19 +381,19 @@ pub enum SiteState {
 /// One datum of a record or a tuple (`dtrace_recdesc_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datum {
-    /// The action that leaves it, as `DTRACEACT_*` and `DTRACEAGG_*` number them.
+    /// The action that records it, by its `DTRACEACT_*` or `DTRACEAGG_*` number.
     pub action: u16,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u32,
-    /// Where it begins, counted from the header.
+    /// Its offset from the header.
     pub offset: u32,
-    /// What its offset is a multiple of.
+    /// The alignment of its offset.
     pub alignment: u16,
-    /// Number of its format, or 0.
+    /// The number of its format, or 0.
     pub format: u16,
     /// The action's argument.
     pub arg: u64,
-    /// What the program's writer put there: the number of the statement.
+    /// The consumer's own argument: the number of the statement.
     pub uarg: u64,
 }
 
@@ -407,84 +406,85 @@ pub struct RunOption {
     pub value: i64,
 }
 
-/// How a channel's programs are (`dtrace_status_t`).
+/// The status of a channel's run (`dtrace_status_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Dynamic variables that had no room.
+    /// Drops of dynamic variables.
     pub dynamic_drops: u64,
-    /// Those for want of a chunk that was being rinsed.
+    /// Drops of dynamic variables because free chunks were being rinsed.
     pub dynamic_drops_rinsing: u64,
-    /// Those for want of a chunk that was dirty.
+    /// Drops of dynamic variables because free chunks were dirty.
     pub dynamic_drops_dirty: u64,
-    /// Records that a speculative buffer had no room for.
+    /// Drops of speculative records.
     pub speculation_drops: u64,
-    /// Speculations refused because all buffers were being cleaned.
+    /// Speculations refused because all buffers were busy.
     pub speculations_busy: u64,
-    /// Speculations refused because all buffers were taken.
+    /// Speculations refused because all buffers were in use.
     pub speculations_unavailable: u64,
-    /// Errors in all.
+    /// The number of errors.
     pub errors: u64,
-    /// Buffers that are full, under the policy `fill`.
+    /// The number of full buffers with policy `fill`.
     pub filled: u64,
-    /// Names of frames that had no room.
+    /// Drops of names of frames.
     pub stack_string_overflows: u64,
     /// Errors in clauses of `dtrace:::ERROR`.
     pub double_errors: u64,
-    /// The consumer was given up, as it had not been heard of for long, or the kernel was too slow with it.
+    /// Whether the framework aborted the consumer, because it sent no request for too long, or because the kernel was
+    /// unresponsive.
     pub killed: bool,
-    /// A program has asked for the end (`exit`).
+    /// Whether a program has called `exit`.
     pub exiting: bool,
 }
 
-/// What stands at an address.
+/// A symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol<'a> {
     /// Its module.
     pub module: &'a [u8],
-    /// Its name, as it is in the file.
+    /// Its name, as in the file.
     pub name: &'a [u8],
-    /// Where it begins.
+    /// Its address.
     pub address: u64,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// Some of what a module declares.
+/// A part of the declarations of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declared<'a> {
-    /// The module, as its probes have it.
+    /// The module in the descriptions of its probes.
     pub module: &'a [u8],
-    /// The text from where the request said. It has no NULs.
+    /// The text from the requested position on, without NULs.
     pub text: &'a [u8],
-    /// Where it goes on.
+    /// The position of the next part.
     pub next: u32,
-    /// Where it ends.
+    /// The position of the end.
     pub end: u32,
 }
 
-/// How a framework and the line to it are.
+/// The status of a framework and the line to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// CPUs that fire probes.
+    /// The number of CPUs that fire probes.
     pub cpus: u32,
-    /// Channels that are greeted.
+    /// The number of greeted channels.
     pub channels: u32,
-    /// Probe hits that reached the framework since it came to be.
+    /// The number of hits that reached the framework since its start.
     pub hits: u64,
-    /// Hits that no enabling recorded.
+    /// The number of hits that no enabling recorded.
     pub unclaimed: u64,
-    /// Hits inside probe context, counted and not recorded.
+    /// The number of hits in probe context, which are not recorded.
     pub reentered: u64,
-    /// Hits of ids that are no probes.
+    /// The number of hits with ids of no probe.
     pub unknown: u64,
-    /// Hits on CPUs that there is no room for.
+    /// The number of hits on CPUs beyond the configured number.
     pub stray: u64,
-    /// Whole frames that have arrived on this line.
+    /// The number of intact frames received on this line.
     pub frames: u64,
-    /// Frames that arrived damaged, and were dropped.
+    /// The number of damaged frames, which were discarded.
     pub damaged: u64,
-    /// Frames that were longer than there is room for, and were dropped.
+    /// The number of frames longer than the buffer, which were discarded.
     pub overlong: u64,
-    /// Requests that were refused.
+    /// The number of refused requests.
     pub refused: u64,
 }

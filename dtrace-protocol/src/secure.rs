@@ -1,8 +1,8 @@
-//! Lines that leave the machine: authenticated and encrypted by a key that both sides have before.
+//! Lines that leave the machine: authenticated and encrypted with a pre-shared key.
 //!
-//! Under the frames there is a layer then, which is [Noise](https://noiseprotocol.org/noise.html) (revision 34):
-//! `Noise_NNpsk0_25519_ChaChaPoly_SHA256`, with [`PREAMBLE`] as its prologue. It is for lines that lose nothing, with a
-//! connection for each consumer: TCP, vsock, sockets. The consumer is the initiator.
+//! The layer below the frames is [Noise](https://noiseprotocol.org/noise.html) (revision 34):
+//! `Noise_NNpsk0_25519_ChaChaPoly_SHA256`, with [`PREAMBLE`] as its prologue. It needs reliable lines with a connection
+//! for each consumer: TCP, vsock, sockets. The consumer is the initiator.
 //!
 //! | who | bytes | |
 //! |---|---|---|
@@ -12,91 +12,95 @@
 //! | | 2 + 48 | the second message, likewise |
 //! | both, from then on | 2 + n | transport messages with at least one byte of the stream in them: at most [`MESSAGE`] bytes |
 //!
-//! Lengths are big-endian, messages have no payload except those of the transport. After every [`REKEY`] messages of one
-//! direction its key is made anew, as Noise says.
+//! Lengths are big-endian. Only transport messages have a payload. After every [`REKEY`] messages, a direction changes
+//! its key by Noise's rekey operation.
 //!
-//! Who does not have the key, or has another version, or says something else, is answered with the [`refusal`]:
-//! `PREAMBLE`, a length of 0, and a frame of [`Reply::Gone`] for consumers that know nothing of this layer. Then the
-//! connection is closed. What is wrong after the handshake is not answered: the connection is closed.
+//! A peer without the key, with another version, or with other data receives the [`refusal`]: `PREAMBLE`, a length of
+//! 0, and a frame of [`Reply::Gone`] for consumers that do not know this layer. Then the connection is closed. After an
+//! error behind the handshake, the connection is closed without an answer.
 //!
-//! # What that gives
+//! # Security properties
 //!
-//! - Who has no key learns that there is a line of this kind and its version. Each direction has keys of its own, every message
-//!   its number: what was recorded, cut off, moved or sent back is not taken.
-//! - The keys of a connection come from the key and from two secrets that are drawn for it and forgotten: who records
-//!   connections and gets the key later still cannot read them.
-//! - A first message that was recorded is answered, as it is a right one; who sends it again cannot read the
-//!   answer, nor say anything that is taken after it.
-//! - Whoever has the key can play either side. So it is one key for one kernel, known to those who may trace it.
-//! - How long messages are, and when they are sent, is not hidden.
+//! - A peer without the key learns only that a line of this kind exists, and its version. Each direction has its own
+//!   keys, and every message a number: replayed, truncated, reordered or reflected messages are rejected.
+//! - The keys of a connection are derived from the key and two ephemeral secrets (forward secrecy): an attacker who
+//!   records connections and gets the key later cannot read them.
+//! - A replayed first message is answered, because it is valid, but the attacker can neither read the answer nor send a
+//!   valid message after it.
+//! - A holder of the key can play either side. Therefore use one key for each kernel, and give it only to users who may
+//!   trace that kernel.
+//! - The lengths and times of messages are not hidden.
 
 use core::fmt;
 
 use crate::{Header, Reply, TooLong, Writer};
 
-/// Number of this layer.
+/// The version of this layer.
 pub const VERSION: u8 = 1;
 
-/// What either side says first. The last byte is [`VERSION`]. No consumer without this layer begins with it.
+/// The first bytes of each side. The last byte is [`VERSION`]. No consumer without this layer begins with them.
 pub const PREAMBLE: [u8; 8] = [b'd', b't', b'r', b'a', b'c', b'e', b'+', VERSION];
 
 /// The protocol's name in Noise.
 pub const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
-/// Bytes of either message of the handshake: an ephemeral public key and a tag.
+/// The size in bytes of each message of the handshake: an ephemeral public key and a tag.
 pub const HANDSHAKE: usize = 32 + TAG;
 
-/// Bytes of a tag, which every message ends with.
+/// The size in bytes of the tag at the end of every message.
 pub const TAG: usize = 16;
 
-/// Most bytes of a transport message, its tag included and its length not.
+/// The greatest size in bytes of a transport message, including its tag, without its length.
 pub const MESSAGE: usize = 1024;
 
-/// So many messages a direction's key is used for.
+/// The number of messages after which a direction changes its key.
 pub const REKEY: u64 = 4096;
 
-/// The channel of a consumer that has a line for itself, which the refusal speaks to.
+/// The channel of the refusal: that of a consumer that does not share its line.
 const CHANNEL: u8 = 1;
 
-/// Most bytes of a [`refusal`].
+/// The greatest size in bytes of a [`refusal`].
 pub const REFUSAL: usize = 160;
 
 /// Writes the answer to a rejected peer, the same for every peer, into `line`, and returns its length.
 ///
 /// # Errors
-/// `line` is shorter than [`REFUSAL`].
+/// If `line` is shorter than [`REFUSAL`].
 pub fn refusal(line: &mut [u8]) -> Result<usize, TooLong> {
     const INTRODUCTION: usize = PREAMBLE.len() + 2;
     let (introduction, rest) = line.split_at_mut_checked(INTRODUCTION).ok_or(TooLong)?;
     let (preamble, length) = introduction.split_at_mut(PREAMBLE.len());
     preamble.copy_from_slice(&PREAMBLE);
-    // Two zero bytes: also the end of what a consumer takes for a damaged frame.
+    // Two zero bytes, which also end a damaged frame for consumers without this layer.
     length.fill(0);
     let mut buffer = [0; REFUSAL];
-    let gone =
-        Reply::Gone { reason: "the line is encrypted; give the kernel's key (dtrace --key FILE)" };
+    let gone = Reply::Gone {
+        reason: "the line is encrypted; name the file of the kernel's key with --key \
+            FILE",
+    };
     let header = Header { channel: CHANNEL, seq: 0 };
     Ok(INTRODUCTION + Writer::new(&mut buffer, header, &gone)?.seal(rest)?)
 }
 
-/// The key that both sides have in advance: 32 random bytes.
+/// The pre-shared key: 32 random bytes.
 #[derive(Clone)]
 pub struct Key([u8; Self::LEN]);
 
 impl Key {
-    /// Bytes of it.
+    /// Its size in bytes.
     pub const LEN: usize = 32;
 
-    /// Letters of it as [`from_hex`](Self::from_hex) takes them.
+    /// The number of digits for [`from_hex`](Self::from_hex).
     pub const HEX: usize = 2 * Self::LEN;
 
-    /// The key of these bytes. They come from a source of randomness that is made for keys; a password is none.
+    /// Returns the key with these bytes, which must come from a cryptographic random generator. A password is not a
+    /// key.
     pub const fn new(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 
-    /// The key as a file holds it, or `include_bytes!`: 64 hexadecimal digits, and perhaps a newline. `None` if it is
-    /// something else. Zero bytes are no key either.
+    /// Parses the contents of a key file: 64 hexadecimal digits, and an optional newline. `None` for other text, and
+    /// for a key of zero bytes.
     pub const fn from_hex(text: &[u8]) -> Option<Self> {
         let (mut key, mut at, mut all) = ([0; Self::LEN], 0, 0);
         if text.len() < Self::HEX {
@@ -113,20 +117,20 @@ impl Key {
             all |= digit;
             at += 1;
         }
-        // One newline, of either kind.
+        // One newline, LF or CRLF.
         match text.split_at(Self::HEX).1 {
             b"" | b"\n" | b"\r\n" if all != 0 => Some(Self(key)),
             _ => None,
         }
     }
 
-    /// Its bytes: for the handshake, and to write them to the file of the other side.
+    /// Returns the bytes, for the handshake, and for the key file of the other side.
     pub const fn bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
 }
 
-/// It does not say which one.
+/// Shows no byte of the key.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")

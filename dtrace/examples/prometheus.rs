@@ -1,6 +1,7 @@
 //! A kernel's aggregations for Prometheus: `prometheus ADDRESS LISTEN 'CLAUSES'`, for example
-//! `prometheus unix:/run/kernel.sock 127.0.0.1:9100 'syscall:::entry { @calls[probefunc] = count(); }'`.
+//! `prometheus unix:/run/kernel.sock 127.0.0.1:9100 'shop:::request-done { @requests[args.path] = count(); }'`.
 //!
+//! A key that is an argument of the probe becomes a label with its name: `requests{path="/cart"} 12`. Other keys are `key0` and so on.
 //! No text is parsed: what has been aggregated comes as Rust's own values.
 
 use std::io::{Read as _, Write as _};
@@ -53,7 +54,7 @@ fn line(entry: &Entry) -> Option<String> {
     let keys: Vec<String> = entry
         .keys()
         .enumerate()
-        .map(|(index, key)| format!("key{index}={:?}", text(&key)))
+        .map(|(index, key)| format!("{}={:?}", label(index, &key), text(&key)))
         .collect();
     let name = match entry.description.name.as_str() {
         // The one without a name.
@@ -61,6 +62,11 @@ fn line(entry: &Entry) -> Option<String> {
         name => name,
     };
     Some(format!("{name}{{{}}} {}\n", keys.join(","), entry.number()?))
+}
+
+/// The name of a key's label: that of the probe's argument, if the key is one.
+fn label(index: usize, key: &Argument<'_>) -> String {
+    key.name.map_or_else(|| format!("key{index}"), |name| name.replace('.', "_"))
 }
 
 /// A key as a label: a number, or a string.

@@ -365,7 +365,7 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints what is wrong with a command line, as dtrace(1) does, and returns the exit status. The usage follows, except if two
+/// Prints the error in a command line, as dtrace(1) does, and returns the exit status. The usage follows, except if two
 /// options exclude each other.
 pub fn usage_error(error: &clap::Error, usage: &str) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -416,7 +416,7 @@ pub fn complaint(error: &clap::Error) -> String {
             let first = first.strip_prefix("error: ").unwrap_or(first);
             match error.get(ContextKind::ValidValue) {
                 Some(ContextValue::Strings(values)) if !values.is_empty() => {
-                    format!("{first}: it is one of {}", values.join(", "))
+                    format!("{first}: the value must be one of {}", values.join(", "))
                 }
                 _ => first.to_owned(),
             }
@@ -470,7 +470,7 @@ mod tests {
         let set = |option| job.options.get(option) != UNSET;
         assert!(set(OptionId::Destructive) && set(OptionId::Quiet));
         assert_eq!(job.programs, [Text::Script("x.d".into())]);
-        // getopt(3) takes an option as often as it is there; the last value counts.
+        // Like getopt(3), accepts repeated options; the last value counts.
         let job = super::tests::job("-q -qs x.d -q -b 1k -b 2k -o a -o b -D A -D B").unwrap();
         assert_eq!(job.options.get(OptionId::Bufsize), 2048);
         assert_eq!(job.output, Some("b".into()));

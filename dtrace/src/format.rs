@@ -29,9 +29,10 @@ pub(crate) fn detail(detail: &Detail) -> String {
         attributes_of(detail.probe),
         attributes_of(detail.args)
     );
-    for (index, ArgType { native, translated }) in detail.types.iter().enumerate() {
+    for (index, ArgType { native, translated, name }) in detail.types.iter().enumerate() {
         let shown = translated.as_ref().unwrap_or(native);
-        text.push_str(&format!("\t\targs[{index}]: {shown}\n"));
+        let name = name.as_ref().map_or(String::new(), |name| format!(" (args.{name})"));
+        text.push_str(&format!("\t\targs[{index}]: {shown}{name}\n"));
     }
     if detail.types.is_empty() {
         text.push_str("\t\tNone\n");
@@ -44,7 +45,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 pub(crate) fn sites(sites: &[Site]) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
-        text.push_str("\t\tNone that the kernel tells of\n");
+        text.push_str("\t\tNot reported by the kernel\n");
     }
     for site in sites {
         let function = site.function.as_ref().map_or_else(
@@ -117,7 +118,7 @@ pub(crate) fn stability(kind: &str, name: &str, program: &Program) -> String {
 mod tests {
     use super::*;
 
-    // What FreeBSD 12.1's own dtrace printed.
+    // The output of FreeBSD 12.1's own dtrace.
     const GOLDEN_LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n\
         25019       proc                rk                                   exec-success\n";
     const GOLDEN_DETAIL: &str = "\n\tProbe Description Attributes\n\
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn details_read_as_dtraces() {
-        let native = ArgType { native: "char *".into(), translated: None };
+        let native = ArgType { native: "char *".into(), translated: None, name: None };
         let some = described([1, 1, 0], [1, 1, 4], vec![native]);
         assert_eq!(detail(&some), GOLDEN_DETAIL);
         let none = detail(&Detail { types: Vec::new(), ..some });
@@ -157,10 +158,24 @@ mod tests {
     #[test]
     fn translated_types_are_shown() {
         let translated = Some("psinfo_t *".into());
-        let types = vec![ArgType { native: "struct proc *".into(), translated }];
+        let types = vec![ArgType { native: "struct proc *".into(), translated, name: None }];
         let text = detail(&described([5, 5, 5], [7, 0, 1], types));
         assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
         assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
+    }
+
+    #[test]
+    fn names_are_shown() {
+        let of = |native: &str, name: &str| ArgType {
+            native: native.into(),
+            translated: None,
+            name: Some(name.into()),
+        };
+        let types = vec![of("int", "tries"), of("_Bool", "tries.is_some")];
+        let text = detail(&described([5, 5, 5], [7, 0, 1], types));
+        assert!(
+            text.contains("args[0]: int (args.tries)\n\t\targs[1]: _Bool (args.tries.is_some)\n")
+        );
     }
 
     #[test]
@@ -182,7 +197,7 @@ mod tests {
              \t\t0x1000 trap ?\n\
              \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
         );
-        assert_eq!(sites(&[]), "\n\tSites\n\t\tNone that the kernel tells of\n\n");
+        assert_eq!(sites(&[]), "\n\tSites\n\t\tNot reported by the kernel\n\n");
     }
 
     #[test]

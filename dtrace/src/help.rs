@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dtrace_compiler::options::{ALL, OptionInfo, User};
 
-/// Returns the list of all options: what each takes, its default, who uses it, and what it does.
+/// Returns the list of all options: the values, the default, the user, and a description.
 pub(crate) fn options() -> String {
     let (unused, used): (Vec<&OptionInfo>, Vec<_>) =
         ALL.iter().partition(|option| option.user == User::Unused);
@@ -12,7 +12,7 @@ pub(crate) fn options() -> String {
         "Set an option with -x option or -x option=value, or in a program with #pragma D option option=value.\n\
          A size has an optional unit k, m, g or t; a rate has a unit ns, us, ms, s, m, h, d or hz.\n\n",
     );
-    row(&mut text, ["option", "takes", "default", "used by", "what it does"]);
+    row(&mut text, ["option", "takes", "default", "used by", "description"]);
     for option in used {
         let takes = option.takes.to_string();
         row(&mut text, [option.name, &takes, option.default, option.user.name(), option.help]);

@@ -13,7 +13,7 @@ use crate::trace::Look;
 /// Everything that a command line of dtrace(1) asks for.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What to do with the programs.
+    /// The processing of the programs.
     pub mode: Mode,
     /// The programs, in order.
     pub programs: Vec<Text>,
@@ -49,7 +49,7 @@ pub struct Job {
     pub perfetto: Option<PathBuf>,
 }
 
-/// What to do with the programs.
+/// The processing of the programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Run them until they end or the user interrupts them.

@@ -2,11 +2,12 @@
 //! Answers are cached.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
 use dtrace_abi::stability::{Attribute, Class, Stability};
+use dtrace_compiler::declared::{self, Declarations, Named};
 use dtrace_compiler::surroundings::{
     self, Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
 };
@@ -14,7 +15,7 @@ use dtrace_compiler::types::Types;
 use dtrace_protocol::{Datum, Why};
 
 use crate::budget::{Budget, SYMBOLS, Share, Use};
-use crate::client::{Client, ClientError, Detail, Probe};
+use crate::client::{Client, ClientError, Declared, Detail, Probe};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
 /// The statements of the library's own `dtrace:::ERROR` clause are numbered from this number on.
@@ -30,6 +31,9 @@ const DATUM: usize = 256;
 /// Size in memory of each byte of a format, in bytes.
 const FORMAT: usize = 64;
 
+/// The names of arguments by provider and probe, of each module that declares such a probe.
+type ArgumentNames = HashMap<[String; 2], Vec<(String, Vec<Named>)>>;
+
 /// A kernel, with a cache of its answers.
 #[derive(Debug)]
 pub struct Kernel {
@@ -39,6 +43,8 @@ pub struct Kernel {
     /// Symbols by module (or an empty text) and name.
     named: RefCell<HashMap<[String; 2], Option<crate::client::Symbol>>>,
     matches: RefCell<HashMap<Description, Matches>>,
+    /// The names of the arguments of the probes that modules declare.
+    arguments: RefCell<ArgumentNames>,
     symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
     /// The first requested address of each module, which represents the module.
     modules: RefCell<HashMap<String, u64>>,
@@ -59,6 +65,7 @@ impl Kernel {
             failed: RefCell::default(),
             named: RefCell::default(),
             matches: RefCell::default(),
+            arguments: RefCell::default(),
             symbols: RefCell::default(),
             modules: RefCell::default(),
             cached: cached.into(),
@@ -112,6 +119,74 @@ impl Kernel {
         self.client.into_inner()
     }
 
+    /// Requests the declarations of the kernel's modules, and keeps the names of the arguments of their probes.
+    ///
+    /// # Errors
+    /// The kernel or the connection failed.
+    pub fn declared(&self) -> Result<Vec<Declared>, ClientError> {
+        let all = self.ask(Client::declared)?;
+        let mut names = ArgumentNames::new();
+        for Declared { module, text } in &all {
+            // The compiler reports an error in them to programs that name a probe of the module.
+            let Ok(declarations) = Declarations::parse(text) else { continue };
+            for declared::Probe { provider, name, arguments } in declarations.probes {
+                self.describe(ENTRY as usize * (1 + arguments.len()))?;
+                names.entry([provider, name]).or_default().push((module.clone(), arguments));
+            }
+        }
+        self.arguments.replace(names);
+        Ok(all)
+    }
+
+    /// Returns the stability and arguments of a probe with the names that [`declared`](Self::declared) has found; `None` if it has
+    /// disappeared.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the kernel or the connection failed.
+    pub fn detail(&self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
+        let Some(mut detail) = self.ask(|client| client.describe(probe))? else { return Ok(None) };
+        let arguments = self.arguments(probe, &detail);
+        for (index, ty) in detail.types.iter_mut().enumerate() {
+            ty.name = dtrace_compiler::name_of(&arguments, index);
+        }
+        Ok(Some(detail))
+    }
+
+    /// Returns the names of a probe's arguments, one for each position; none if there are not as many as the probe has arguments.
+    /// The probes of a companion module are declared in the module itself.
+    fn names_of(&self, probe: &Probe, count: usize) -> Vec<String> {
+        let Probe { module, provider, name, .. } = probe;
+        let names = self.arguments.borrow();
+        let all = names.get(&[provider, name].map(String::clone)).map_or(&[][..], Vec::as_slice);
+        let own = all.iter().find(|(declared_in, _)| declared_in == module);
+        let each = own.or(all.first()).into_iter().flat_map(|(_, arguments)| arguments);
+        let all: Vec<String> =
+            each.flat_map(|of| std::iter::repeat_n(of.name.clone(), of.words)).collect();
+        if all.len() == count { all } else { vec![String::new(); count] }
+    }
+
+    /// Returns the arguments of a probe for the compiler.
+    fn arguments(&self, probe: &Probe, detail: &Detail) -> Vec<Argument> {
+        let names = self.names_of(probe, detail.types.len());
+        let all = detail.types.iter().zip(names).zip(0..);
+        all.map(|((ty, name), mapping)| Argument {
+            name,
+            native: ty.native.clone(),
+            translated: ty.translated.clone().unwrap_or_default(),
+            mapping,
+        })
+        .collect()
+    }
+
+    fn info(&self, probe: &Probe, detail: &Detail) -> ProbeInfo {
+        let [provider, module, function, name, args] = detail.provider.map(attribute);
+        ProbeInfo {
+            module: probe.module.clone(),
+            attributes: ProviderAttributes { provider, module, function, name, args },
+            arguments: self.arguments(probe, detail),
+        }
+    }
+
     /// Sends a request for a caller that cannot return errors. Stores an error, and returns `None`.
     fn known<T>(
         &self,
@@ -139,6 +214,7 @@ impl Kernel {
     }
 
     fn find(
+        &self,
         client: &mut Client,
         description: &Description,
     ) -> Result<Option<Matches>, ClientError> {
@@ -154,7 +230,7 @@ impl Kernel {
             // The frame may have had room for one probe only.
             let several = some.len() > 1
                 || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
-            let info = info(detail, &first.module);
+            let info = self.info(first, &detail);
             return Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }));
         }
         Ok(Some(Matches::None))
@@ -205,20 +281,6 @@ fn attribute([name, data, class]: [u8; 3]) -> Attribute {
     }
 }
 
-fn info(detail: Detail, listed_in: &str) -> ProbeInfo {
-    let [provider, module, function, name, args] = detail.provider.map(attribute);
-    let arguments = detail.types.into_iter().zip(0..).map(|(ty, mapping)| Argument {
-        native: ty.native,
-        translated: ty.translated.unwrap_or_default(),
-        mapping,
-    });
-    ProbeInfo {
-        module: listed_in.to_owned(),
-        attributes: ProviderAttributes { provider, module, function, name, args },
-        arguments: arguments.collect(),
-    }
-}
-
 /// Converts a probe to the compiler's description.
 pub(crate) fn description(probe: &Probe) -> Description {
     let Probe { id, provider, module, function, name } = probe.clone();
@@ -230,9 +292,28 @@ impl Surroundings for Kernel {
         if let Some(matches) = self.matches.borrow().get(description) {
             return matches.clone();
         }
-        let found = self.known(|client| Self::find(client, description)).unwrap_or(Matches::None);
+        let found = self.known(|client| self.find(client, description)).unwrap_or(Matches::None);
         self.matches.borrow_mut().insert(description.clone(), found.clone());
         found
+    }
+
+    fn each(&self, of: &Description) -> Vec<(Description, ProbeInfo)> {
+        let probes = self.known(|client| match of.id {
+            0 => client.list(&of.to_string()).map(Some),
+            id => Ok(Some(client.probe(id)?.into_iter().collect())),
+        });
+        let mut known = HashSet::new();
+        let mut each = Vec::new();
+        for probe in probes.unwrap_or_default() {
+            let Probe { module, provider, name, .. } = &probe;
+            if !known.insert([module.clone(), provider.clone(), name.clone()]) {
+                continue;
+            }
+            // A probe that has disappeared is left out.
+            let detail = self.known(|client| client.describe(&probe));
+            each.extend(detail.map(|detail| (description(&probe), self.info(&probe, &detail))));
+        }
+        each
     }
 
     fn probe(&self, id: u32) -> Option<Description> {
@@ -340,6 +421,7 @@ impl Descriptions for DescriptionSource<'_> {
                 epid: of.epid,
                 size: of.size as usize,
                 records: records(of.data),
+                names: Vec::new(),
             }))
         })
     }

@@ -17,13 +17,13 @@ pub enum KeyError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// Other users can read or write the file, or own it.
     #[error(
-        "{} is accessible to other users (mode {mode:03o}, owner {owner}), who may know the key; create a new key, and keep its file at \
-         mode 0600",
+        "{} is accessible to other users (mode {mode:03o}, owner {owner}): they may know the key; \
+         create a new key, and keep its file at mode 0600",
         .file.display()
     )]
     NotPrivate {
@@ -35,14 +35,14 @@ pub enum KeyError {
         owner: u32,
     },
     /// The file has no key.
-    #[error("{} has no key of 64 hexadecimal digits; dtrace --make-key FILE creates one", .0.display())]
+    #[error("{} does not contain a key of 64 hexadecimal digits; dtrace --make-key FILE creates one", .0.display())]
     NoKey(PathBuf),
     /// The file cannot be created.
     #[error("cannot create the key {}: {}", .file.display(), reason(.error))]
     Make {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
@@ -125,8 +125,8 @@ mod tests {
         assert!(said(&file).ends_with("No such file or directory"));
         make(&file).unwrap();
         fs::write(&file, "correct horse battery staple\n").unwrap();
-        assert!(said(&file).contains("has no key of 64"));
+        assert!(said(&file).contains("does not contain a key of 64"));
         fs::write(&file, "0123456789abcdef".repeat(1 << 16)).unwrap();
-        assert!(said(&file).contains("has no key"));
+        assert!(said(&file).contains("does not contain a key"));
     }
 }

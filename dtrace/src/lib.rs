@@ -1,11 +1,11 @@
-//! dtrace(1), as a library and as a command: takes its options, prints what it prints, ends as it ends.
+//! dtrace(1) as a library and as a command, with the same options, output and exit status.
 //!
 //! # What this is
 //!
-//! A kernel, or whatever hosts `sdt-framework` and its server, is on the other side of a [`Transport`]; a
-//! [`Client`] asks it in `dtrace-protocol`; a [`Trace`] compiles programs of D and hands them over, and is
-//! [`Running`] then; [`render`] shows what they record; [`consume`] is what dtrace does from the options to the last line,
-//! and [`cli`] the command line. The command is `dtrace --connect ADDRESS`.
+//! A [`Transport`] connects to a kernel, or another host of `sdt-framework` and its server. A [`Client`] sends requests
+//! in `dtrace-protocol`. A [`Trace`] compiles D programs, enables them, and becomes [`Running`]. [`render`] prints
+//! their records. [`consume`] is a whole run of dtrace, from the options to the last line of output, and [`cli`] is the
+//! command line. The command is `dtrace --connect ADDRESS`.
 //!
 //! | feature | what it adds | with |
 //! |---|---|---|
@@ -17,16 +17,17 @@
 //!
 //! # What it is not
 //!
-//! The framework (`sdt-framework`), the contract with it (`dtrace-protocol`, `dtrace-abi`), the compiler of D
-//! (`dtrace-compiler`). It knows no kernel, real or stand-in, and is not for FreeBSD and illumos, which have their own.
+//! It does not contain the framework (`sdt-framework`), the contract with it (`dtrace-protocol`, `dtrace-abi`), or the
+//! D compiler (`dtrace-compiler`). It depends on no particular kernel, and does not trace FreeBSD and illumos, which
+//! have their own dtrace.
 //!
 //! # Where to read on
 //!
-//! [`trace`] has an example, and so has `examples/`; [`consume::run`] is the whole of a command; [`transport`] is how
-//! another kind of line is added; [`render`] begins with a table of its stages. For how the parts fit,
-//! `docs/architecture.md` of the project.
+//! [`trace`] and `examples/` have examples. [`consume::run`] is a whole command, and [`transport`] explains how to add
+//! another kind of line. [`render`] begins with a table of its stages. `docs/architecture.md` of the project explains
+//! how the parts work together.
 #![forbid(unsafe_code)]
-// `output` prints: these panic when the reader has gone.
+// Use `output` to print: these macros panic if the reader has closed the pipe.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod budget;

@@ -20,7 +20,7 @@ fn kernel(socket: &Path, anonymous: Vec<u8>) {
     });
 }
 
-/// What dtrace prints and says of a kernel at this socket.
+/// Runs dtrace on the kernel at this socket; returns its output and its messages.
 fn dtrace(socket: &Path, args: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
     let output = command.args(["--connect", &format!("unix:{}", socket.display())]).args(args);
@@ -62,7 +62,7 @@ fn types_are_those_with_which_a_program_was_compiled_or_none() {
         // The eight bytes as the number that they are.
         assert!(out.contains(&0x0002_0000_0000_0001_u64.to_string()), "{out}");
         assert!(out.ends_with("pid_t 0x7\n\n"), "{out}");
-        assert!(err.contains("print( ) of struct pair: here is no such type"), "{err}");
+        assert!(err.contains("print( ) of struct pair: unknown type"), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     }
 }
@@ -83,7 +83,7 @@ fn faults_and_what_is_aggregated_come() {
     assert!(err.starts_with(fault) && err.lines().count() == 1, "{err}");
 }
 
-/// Who claims a program has the options with which it was enabled, and need not know them.
+/// A consumer that claims a program gets the options with which it was enabled.
 #[test]
 fn a_ring_is_read_as_one() {
     let folder = tempfile::tempdir().unwrap();

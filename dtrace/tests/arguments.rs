@@ -1,4 +1,4 @@
-//! What a probe of Rust's carries, as programs in D see it: this very test program is the process that is traced.
+//! Arguments of Rust probes in D programs. The traced process is this test program itself.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::ffi::c_char;
@@ -21,6 +21,8 @@ sdt_provider! {
         fn failed(err: Shown);
         /// A string that ends with a NUL, and a number that is not its length.
         fn said(text: *const core::ffi::c_char as "char *" => "string", number: usize);
+        /// Values that may be missing, and names that are words of D.
+        fn optional(tries: Option<i32>, key: u128, string: u8, r#type: Option<&str>);
     }
 }
 
@@ -98,13 +100,19 @@ fn at_the_end(bytes: &[u8]) -> &'static [u8] {
     }
 }
 
-/// What `dtrace -p` shows and says of a program while the probe fires, until the program ends.
+/// All tests fire the same probes.
+static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+
+/// This program, from the first test that traces it.
+static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
+
+fn traced() -> sdt_process::Process {
+    sdt_process::Options::new().module(c"program".to_owned()).start().unwrap()
+}
+
+/// Runs `dtrace -p` on a program while the probe fires, until the program ends; returns output and messages.
 fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, String) {
-    static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
-    /// All tests fire the same probes.
-    static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let traced = || sdt_process::Options::new().module(c"program".to_owned()).start().unwrap();
     TRACED.get_or_init(traced);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -128,7 +136,7 @@ fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, S
     })
 }
 
-/// What a clause shows of `write`'s first hit.
+/// Returns the output of a clause for the first hit of `write`.
 fn written(path: &'static str, data: &'static [u8], program: &str, options: &[&str]) -> String {
     let program = format!("{program} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), options);
@@ -266,7 +274,7 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     assert!(dump.contains("0: 01 41 02 ") && dump.contains(".A."), "{dump}");
     // And no byte behind.
     assert!(!dump.contains("01 41 02 00"), "{dump}");
-    // Where there is none: a fault, which D says.
+    // Without a value: a fault, which D reports.
     let program = format!("{cut} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), &[]);
     assert!(said.contains("invalid address"), "{shown}{said}");
@@ -328,4 +336,166 @@ fn enums_with_data_can_be_looked_into() {
     let asked = r#"printf("%d %d %d %d", sizeof(struct header), sizeof(union event_2), sizeof(union plain),
         sizeof(union event_3))"#;
     assert_eq!(shown(&first, asked), sizes);
+}
+
+/// What a clause shows of the first hit of `between` and `optional`.
+fn by_name(program: &str, options: &[&str]) -> (String, String) {
+    let path = text("p");
+    let numbers: &[u32] = &[7, 8];
+    let fire = || {
+        sdt_probe!(fs::between, 5, path, None, numbers);
+        sdt_probe!(fs::optional, Some(-3), 9 << 64 | 4, 6, Some(path));
+    };
+    dtrace(program, fire, options)
+}
+
+#[test]
+fn arguments_have_names() {
+    for (program, expected) in [
+        (
+            r#"fs:::between { printf("%d %s %d %d|%s|%d", args.before, args.path, args.path.len,
+                args.text.is_some, args.text, args.text.len); exit(0); }"#,
+            "5 p 1 0||0",
+        ),
+        (
+            r#"fs:::between { printf("%d %d %d %d", args.numbers[1], args.numbers.len, args->numbers->len,
+                *args->numbers); exit(0); }"#,
+            "8 2 2 7",
+        ),
+        (
+            r#"fs:::optional /args.tries.is_some && args.tries < 0/ { printf("%d %d %d %d %s %d",
+                args.tries, args.key.low, args.key.high, args.string, args.type, args.type.is_some);
+                exit(0); }"#,
+            "-3 4 9 6 p 1",
+        ),
+        (r#"fs:::between { printf("%c", args.path[0]); exit(0); }"#, "p"),
+    ] {
+        assert_eq!(by_name(program, &[]), (expected.into(), String::new()), "{program}");
+    }
+    let nothing = || sdt_probe!(fs::optional, None, 0, 0, None);
+    let program =
+        r#"fs:::optional { printf("%d %d", args.tries.is_some, args.type.is_some); exit(0); }"#;
+    assert_eq!(dtrace(program, nothing, &[]), ("0 0".into(), String::new()));
+}
+
+#[test]
+fn an_element_outside_of_a_slice_is_a_fault() {
+    for index in ["2", "-1", "args.numbers.len"] {
+        let program =
+            format!("fs:::between {{ trace(args.numbers[{index}]); }} fs:::between {{ exit(0); }}");
+        let (shown, said) = by_name(&program, &[]);
+        assert!(said.contains("invalid address (0xfffffffffffff000)"), "{index}: {shown}{said}");
+    }
+}
+
+/// The positions of `path` differ.
+#[test]
+fn probes_of_one_clause_have_their_own_positions() {
+    let (path, numbers): (_, &[u32]) = (text("p"), &[7]);
+    let fire = || {
+        sdt_probe!(fs::write, "written", b"");
+        sdt_probe!(fs::between, 5, path, None, numbers);
+    };
+    for probes in ["fs:::write, fs:::between", "fs:::write*, fs:::betw*"] {
+        let program = format!(
+            "{probes} {{ @[probename, args.path] = sum(args.path.len > 0); }} tick-50ms {{ exit(0); }}"
+        );
+        let (shown, said) = dtrace(&program, fire, &[]);
+        let words: Vec<_> =
+            shown.split_whitespace().filter(|word| word.parse::<u64>().is_err()).collect();
+        assert_eq!((words, &*said), (vec!["between", "p", "write", "written"], ""), "{shown}");
+    }
+    let (_, said) = refused("fs::: { trace(args.path); }");
+    let expected = "these probes have no argument path: fs:::failed, fs:::optional, fs:::said";
+    assert!(said.contains(expected), "{said}");
+    let (_, said) = refused("fs:::write { trace(args.pathh); }");
+    assert!(said.contains("fs:::write has no argument pathh, only path, data"), "{said}");
+}
+
+/// What dtrace says of a program that it refuses.
+fn refused(program: &str) -> (String, String) {
+    // There is nothing to end it but the error.
+    let output = command(&["-n", program]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Traces this program, which is traced already or starts to be.
+fn command(args: &[&str]) -> std::process::Output {
+    TRACED.get_or_init(traced);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    command.args(["-p", &std::process::id().to_string()]).args(args).output().unwrap()
+}
+
+#[test]
+fn names_are_listed() {
+    let output = command(&["-l", "-v", "-n", "fs:::between,fs:::optional"]);
+    let listed = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "args[0]: uint8_t (args.before)",
+        "args[1]: string (args.path)",
+        "args[2]: size_t (args.path.len)",
+        "args[5]: uint32_t * (args.numbers)",
+        "args[6]: size_t (args.numbers.len)",
+        "args[1]: _Bool (args.tries.is_some)",
+        "args[3]: uint64_t (args.key.high)",
+        "args[4]: uint8_t (args.string)",
+        "args[5]: string (args.type)",
+    ] {
+        assert!(listed.contains(&format!("\t\t{line}\n")), "{line}: {listed}");
+    }
+}
+
+#[test]
+fn documents_and_timelines_have_names() {
+    let program = r#"fs:::between { trace(args.path); printf("%d", args.before); @[args.path, 1] = count(); exit(0); }"#;
+    let (shown, _) = by_name(program, &["-x", "oformat=json"]);
+    for part in [
+        r#"{"value": "p", "argument": "path"}"#,
+        r#"{"value": 5, "argument": "before"}"#,
+        r#""keys": [{"value": "p", "argument": "path"}, {"value": 1}]"#,
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let (shown, _) = by_name(program, &["-x", "oformat=xml"]);
+    assert!(shown.contains("<value>p</value><argument>path</argument>"), "{shown}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("timeline.json");
+    by_name(program, &["--perfetto", file.to_str().unwrap()]);
+    let timeline = std::fs::read_to_string(file).unwrap();
+    assert!(timeline.contains(r#""args":{"output":"p5","path":"p","before":5}"#), "{timeline}");
+}
+
+/// A program that another run compiled with names, and that the process enables by itself.
+#[test]
+fn anonymous_enablings_use_names() {
+    let _guard = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let dof = folder.path().join("dof");
+    let program = r#"fs:::write { printf("<%s>\n", args.path); }"#;
+    let output = command(&["-A", "-o", dof.to_str().unwrap(), "-n", program]);
+    assert!(output.status.success(), "{output:?}");
+    let dof = std::fs::read(dof).unwrap();
+    TRACED.get_or_init(traced).enable_anonymously(&dof).unwrap();
+    let done = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                sdt_probe!(fs::write, "written", b"");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut consumer = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+        consumer.args(["-p", &std::process::id().to_string(), "-a", "-q"]);
+        let mut consumer = consumer.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut shown = std::io::BufReader::new(consumer.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut shown, &mut line).unwrap();
+        consumer.kill().unwrap();
+        consumer.wait().unwrap();
+        done.store(true, Ordering::Release);
+        line
+    });
+    assert_eq!(output, "<written>\n");
 }

@@ -47,7 +47,7 @@ fn scripts_and_their_arguments() {
     fs::write(folder.path().join("x.d"), script).unwrap();
     let printed = ran(folder.path(), &["-qs", "x.d", "one", "2"]);
     assert_eq!(printed, ("one 2\n\n".into(), String::new(), 4));
-    // What one program declares the next one knows.
+    // A declaration in one program is visible in the next one.
     let (out, _, _) =
         ran(folder.path(), &["-q", "-n", "BEGIN{x=1}", "-n", "BEGIN{trace(x); exit(0)}"]);
     assert_eq!(out, "1\n");
@@ -150,7 +150,7 @@ fn a_program_sets_the_format_of_its_output() {
     assert_eq!(document["dtrace"]["probes"][0]["output"][0]["message"], "hit");
 }
 
-/// As dtrace.c has it: nothing would ever end the run.
+/// As in dtrace.c: nothing would ever end the run.
 #[test]
 fn a_program_that_matches_no_probes_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn output_goes_where_it_is_to() {
     assert!(fs::read(folder.path().join("dtrace.dof")).unwrap().starts_with(b"\x7fDOF"));
 }
 
-/// What libraries of illumos and Oracle have beside D's own, and translations as a whole.
+/// Features of the libraries of illumos and Oracle in addition to D's own, and complete translators.
 #[test]
 fn what_comes_from_libraries_elsewhere_is_here() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn what_has_no_end_is_no_script() {
     let folder = tempfile::tempdir().unwrap();
     host(folder.path());
     let refused = ran(folder.path(), &["-s", "/dev/zero"]);
-    let why = "dtrace: failed to open /dev/zero: it has more than 16777216 bytes\n";
+    let why = "dtrace: failed to open /dev/zero: the file has more than 16777216 bytes\n";
     assert_eq!(refused, (String::new(), why.to_owned(), 1));
 }
 

@@ -1,4 +1,4 @@
-//! What a process declares for D comes over the line: no library is installed, none is named.
+//! The declarations of a process for D arrive over the line: no library is installed or named.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -17,7 +17,7 @@ struct Sale {
     article: [core::ffi::c_char; 8],
 }
 
-/// How that ends.
+/// The outcome of a sale.
 #[derive(Argument, Clone, Copy)]
 enum Outcome {
     Sold,
@@ -29,7 +29,7 @@ sdt_provider! {
     pub shop {
         /// A customer buys an article.
         fn sale(sale: &Sale, outcome: Outcome);
-        /// The same, as others see it.
+        /// The same argument, with a translated type.
         fn seen(sale: &Sale => "saleinfo_t *");
     }
 }

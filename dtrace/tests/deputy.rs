@@ -105,8 +105,8 @@ fn only_the_named_process_is_traced() {
     assert!(listed.contains("hit") && status == Some(0), "{err}");
     let victim = traced.socket().to_owned();
     for (role, why) in [
-        ("link", "has a symbolic link"),
-        ("folder", "has a symbolic link"),
+        ("link", "contains a symbolic link"),
+        ("folder", "contains a symbolic link"),
         (
             "same",
             &*format!(

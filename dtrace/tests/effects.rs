@@ -9,7 +9,7 @@ use std::thread;
 
 use d_process::{Line, Machine};
 
-/// What dtrace prints of a kernel, says, and ends with.
+/// Runs dtrace on a kernel; returns its output, its messages and its status.
 fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("kernel");
@@ -49,7 +49,7 @@ fn data_are_escaped_once_a_terminal_is_reopened() {
     rustix::pty::grantpt(&device).unwrap();
     rustix::pty::unlockpt(&device).unwrap();
     let name = rustix::pty::ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
-    // What was written stays readable while the other end is open.
+    // Written data stays readable while the other end is open.
     let _held = fs::File::open(&name).unwrap();
     let data = "strjoin(\"a\", \"\\033[2Jb\")";
     let show = format!("printf(\"%s|%c|\", {data}, 7); trace(\"\\007\"); printa(\"|%s\\n\", @a);");

@@ -41,7 +41,7 @@ fn a_function_that_panics_only_never_returns() {
     assert_eq!(of.name.module, "core");
 }
 
-/// What a breakpoint handler calls is not traced, nor what that calls; what only a panic calls is.
+/// Functions that a breakpoint handler calls, directly or not, are not traced; functions that only a panic calls are.
 #[test]
 fn the_functions_that_a_handler_reaches_are_excluded() {
     #[inline(never)]

@@ -10,7 +10,7 @@ use dtrace::client::CHANNEL;
 use dtrace::{Address, Client, ClientError, Protection};
 use dtrace_protocol::{Declared, Decoder, Header, Reply, Request, Side, Status, VERSION, Writer};
 
-/// Who says this of a request; `None` after which it says nothing more.
+/// The answer of a peer to a request; after `None` it sends nothing more.
 type Says = fn(&Request<'_>) -> Option<Reply<'static>>;
 
 fn send(line: &mut UnixStream, header: Header, reply: &Reply<'_>) -> std::io::Result<()> {

@@ -1,5 +1,5 @@
-//! `dtrace --core`: what was recorded last, from the core of a process that was aborted in the midst of it, from one that was
-//! written while it was stopped, and from files that are none.
+//! `dtrace --core` on the core of a process that was aborted while tracing, on the core of a stopped process, and on
+//! files that are not cores.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 /// Set where this program is the one that is dumped: to how many rounds its threads go before they rest.
 const ROLE: &str = "SDT_POSTMORTEM_SUBJECT";
 const THREADS: u64 = 4;
-/// So many rounds of each thread are traced before anything happens: rings go round.
+/// The number of rounds that each thread traces first, so that the rings wrap around.
 const ENOUGH: u64 = 2000;
 /// Whether rounds are traced.
 static COUNTS: AtomicBool = AtomicBool::new(false);
@@ -28,7 +28,7 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 static REACHED: AtomicU64 = AtomicU64::new(0);
 
 sdt_provider! {
-    /// What the subject does.
+    /// The work of the traced process.
     pub itself {
         /// A thread goes round: which thread, for the how manyth time.
         fn round(thread: u64, times: u64);
@@ -41,7 +41,7 @@ fn subject() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let rounds: u64 = role.parse().unwrap();
     let all = Rlimit { current: None, maximum: None };
-    // Where there may be no cores there are none.
+    // If the system does not allow cores, none is written.
     let _ = setrlimit(Resource::Core, all);
     let _traced = sdt_process::Options::new().module(c"subject".to_owned()).start().unwrap();
     for thread in 0..THREADS {
@@ -77,7 +77,7 @@ struct Traced {
 }
 
 impl Traced {
-    /// With these options and this program; so many rounds without a rest.
+    /// Starts a subject with these options and this program, which traces this number of rounds without a pause.
     fn new(rounds: u64, options: &[&str], text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut subject = Command::new(std::env::current_exe().unwrap())
@@ -100,7 +100,7 @@ impl Traced {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It traces when it has said so; what else it says is of no interest.
+        // Its first line reports that it traces; the other lines are ignored.
         let mut said = BufReader::new(dtrace.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -138,7 +138,7 @@ impl Traced {
 impl Drop for Traced {
     fn drop(&mut self) {
         for child in [&mut self.dtrace, &mut self.subject] {
-            // It has ended already, or is to.
+            // It has ended already, or must end.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -195,7 +195,7 @@ fn write_core(id: u32, file: &Path) {
     fs::write(file, all).unwrap();
 }
 
-/// What dtrace prints of a dump, says, and ends with.
+/// Runs dtrace on a dump; returns its output, its messages and its status.
 fn read(file: &Path, options: &[&str]) -> (String, String, Option<i32>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
     let output = command.arg("--core").arg(file).args(options).output().unwrap();
@@ -215,11 +215,11 @@ fn rounds(shown: &str) -> BTreeMap<u64, Vec<u64>> {
     all
 }
 
-const TEXT: &str =
-    "itself:::round { printf(\"round %d %d\\n\", arg0, arg1); @[arg0] = max(arg1); }";
+const TEXT: &str = "itself:::round { printf(\"round %d %d\\n\", args.thread, args.times); @[args.thread] = max(args.times); }";
 
-/// The last moments are there, each once and in order, up to the round that was aggregated last, but for the one that a
-/// thread is in. What a thread did last others may have overwritten since.
+/// Asserts that the output contains the last rounds of each thread, each once and in order, up to the round that was
+/// aggregated last. The round in progress may be missing, and other threads may have overwritten the last records of a
+/// thread.
 fn assert_last_moments(shown: &str, said: &str) {
     let rounds = rounds(shown);
     let greatest: BTreeMap<u64, u64> = shown
@@ -273,7 +273,8 @@ fn an_aborted_process_tells_its_last_moments() {
     cut_files_say_so(&own);
 }
 
-/// If any part of a dump is missing, the printed records are true, or a message says why there are none.
+/// If any part of a dump is missing, dtrace prints only correct records, or a message with the reason why there are
+/// none.
 fn cut_files_say_so(core: &Path) {
     let length = fs::metadata(core).unwrap().len();
     let file = File::options().write(true).open(core).unwrap();
@@ -294,7 +295,7 @@ fn cut_files_say_so(core: &Path) {
     assert_ne!(nothing, 0, "an empty file has nothing");
 }
 
-/// With other policies, a dump has the records that were not read yet.
+/// With other policies, a dump contains the records that were not read yet.
 #[test]
 fn what_was_not_taken_yet_is_there() {
     let fill = ["-x", "bufpolicy=fill", "-b", "4m"];
@@ -310,7 +311,7 @@ fn what_was_not_taken_yet_is_there() {
         let rounds = rounds(&shown);
         assert_eq!((&*said, rounds.len() as u64, status), ("", THREADS, Some(0)));
         for times in rounds.values() {
-            // Of the switched ones dtrace took what there was when it began, one after the other.
+            // With `fill`, the dump contains all records; otherwise the last ones, without a gap.
             let begin = if options == fill { 0 } else { times.len().saturating_sub(500) };
             let (first, last) = (times[begin], times[times.len() - 1]);
             assert_eq!(last - first, (times.len() - 1 - begin) as u64, "without a gap");
@@ -362,7 +363,7 @@ fn effects_in_a_dump_are_shown_and_not_performed() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// What one consumer had is damaged: what another had is there.
+/// The data of one consumer is damaged, that of another is still readable.
 #[test]
 fn a_damaged_consumer_does_not_hide_another() {
     let options = ["-x", "bufpolicy=ring", "-b", "16k"];
@@ -429,5 +430,5 @@ fn what_is_no_dump_is_said() {
     fs::write(&file, b"KDUMP   \x06\0\0\0").unwrap();
     error("the dump is compressed (kdump)");
     fs::copy(own, &file).unwrap();
-    error("this ELF file is no core");
+    error("this ELF file is not a core");
 }

@@ -9,9 +9,9 @@ use recording_host::Done;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
-    /// What this program does.
+    /// The work of this program.
     pub itself {
-        /// It goes round.
+        /// One round.
         fn round(times: u64);
     }
 }
@@ -29,7 +29,7 @@ fn goes_round(times: u64) {
     sdt_probe!(itself::round, times);
 }
 
-/// A flame graph of what goes round, by a program of D's; what dtrace says, and how it ends.
+/// A flame graph of the rounds, made by a D program; the messages and the status of dtrace.
 fn flame_graph(action: &str) -> (Option<String>, String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rounds.svg");

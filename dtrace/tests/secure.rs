@@ -158,7 +158,7 @@ fn the_command_with_a_key() {
     );
     fails(&dtrace(&address, &["--key", &wrong, "-l"]), &refused);
     assert_eq!(ends.recv(), Ok(End::Refused));
-    let no_key = "the line is encrypted; give the kernel's key (dtrace --key FILE)";
+    let no_key = "the line is encrypted; name the file of the kernel's key with --key FILE";
     fails(&dtrace(&address, &["-l"]), no_key);
     assert_eq!(ends.recv(), Ok(End::Refused));
     // A socket in the file system has no key by itself, but may have one.
@@ -217,7 +217,8 @@ fn a_long_conversation() {
     assert_eq!(end.join().unwrap(), End::Lost);
 }
 
-/// Passes on what goes between two ends; `change` is given what goes to the client, with the place of its first byte.
+/// Forwards the bytes between two ends; `change` can modify the bytes for the client, and gets the position of the
+/// first one.
 fn between(
     change: impl Fn(usize, &mut [u8]) + Send + 'static,
 ) -> (UnixStream, thread::JoinHandle<End>) {
@@ -287,7 +288,7 @@ fn who_echoes_is_nobody() {
     assert!(matches!(error, ClientError::Echo), "{error}");
 }
 
-/// What a connection's kernel said is recorded, and sent to the next client.
+/// The test records the answers of a kernel, and replays them to the next client.
 #[test]
 fn a_recorded_kernel_is_nobody() {
     let (ours, end) = connected(&KEY);

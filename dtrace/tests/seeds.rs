@@ -1,5 +1,5 @@
-//! What people type at first when they trace something: each program of `seeds/` against this very process, which does a
-//! known piece of work, and beside it what it prints.
+//! Typical first programs: runs each program of `seeds/` on this process, which does a known amount of work, and
+//! compares the output with the file beside it.
 #![cfg(target_os = "linux")]
 
 use std::ffi::{CStr, c_char};
@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use sdt_core::arg::CType;
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// Something with parts.
+/// A struct with fields.
 #[derive(CType)]
 #[repr(C)]
 #[c_name = "packet_t"]
@@ -24,9 +24,9 @@ pub struct Packet {
 }
 
 sdt_provider! {
-    /// What programs are about, all over.
+    /// The probes that the programs use.
     pub field {
-        /// So many bytes were read, or -1.
+        /// The number of bytes read, or -1.
         fn read_return(bytes: i64);
         /// Memory is wanted.
         fn malloc(bytes: u64);
@@ -81,7 +81,7 @@ fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
 }
 
-/// What a program prints, from options to the last line.
+/// Returns the complete output of a program.
 fn printed(seed: &Path, options: &[&str]) -> String {
     let id = std::process::id().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));

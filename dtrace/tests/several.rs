@@ -78,7 +78,7 @@ fn kernels_are_one_trace() {
     let output = run(&["-q", "-n", "BEGIN { @q = quantize(pid); exit(0); }"]);
     assert_eq!(text(&output).0.matches("- Distribution -").count(), 2);
 
-    // Who asks for the kernel's name has said what it is a key of.
+    // A program that uses the kernel's name as a key.
     let output = run(&["-q", "-n", "BEGIN { @[hostname] = count(); @t = sum(pid); exit(0); }"]);
     assert_eq!(words(text(&output).0), [vec!["a", "1"], vec!["b", "1"], vec!["42"]]);
 
@@ -116,7 +116,7 @@ fn what_is_added_up_is_truncated_then() {
     };
     // Each kernel's own, by its name.
     assert_eq!(words(&run("END { trunc(@, 1); }")), [["a", "7", "10"], ["b", "35", "10"]]);
-    // As on the CPUs of one.
+    // As on several CPUs of one kernel.
     let added = run("END /hostname != \"\"/ { trunc(@, 1); }");
     assert_eq!(words(&added), [["0", "18"]]);
     let added = run("END /hostname != \"\"/ { trunc(@, -1); }");
@@ -176,7 +176,7 @@ fn what_is_wrong_names_the_kernel() {
         "dtrace: a: invalid probe specifier nosuch:::probe: probe description nosuch:::probe does not match any probes\n"
     );
     let output = run(&["-a"]);
-    assert!(text(&output).1.contains("are for one kernel"), "{output:?}");
+    assert!(text(&output).1.contains("support one kernel at a time"), "{output:?}");
     let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);
     assert!(text(&output).1.contains("two kernels have the name a"), "{output:?}");
 }
@@ -207,7 +207,7 @@ fn where_a_line_breaks_the_others_go_on() {
     );
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
     interrupt(&child);
-    // What the other had aggregated by then is there.
+    // The values that the other kernel had aggregated until then are printed.
     let rest: Vec<String> = lines.collect();
     let rest = rest.join("\n");
     let rows: Vec<_> = words(&rest).into_iter().filter(|words| words.len() == 2).collect();
@@ -293,7 +293,7 @@ fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A kernel that has BEGIN, and says nothing any more when it is to enable something. It tells the test that it has been asked.
+/// A kernel that has BEGIN, and stops answering when it receives a program. It notifies the test of the request.
 fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
     let listener = UnixListener::bind(socket).unwrap();
     let (asked, wait) = mpsc::channel();

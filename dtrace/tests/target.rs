@@ -14,9 +14,9 @@ use sdt_core::{sdt_probe, sdt_provider};
 const ROLE: &str = "SDT_TARGET_SUBJECT";
 
 sdt_provider! {
-    /// What the subject does.
+    /// The work of the traced process.
     pub itself {
-        /// It goes round.
+        /// One round.
         fn round(times: u64);
     }
 }
@@ -59,7 +59,7 @@ fn churn() {
     for name in [c"one", c"two", c"three"].into_iter().cycle() {
         if there.len() == 2 {
             let first: Probe = there.pop_front().unwrap();
-            // It stays while it is enabled, and nothing changes while a consumer lists probes.
+            // It exists while it is enabled, and nothing changes while a consumer lists probes.
             while first.remove().is_err() {}
         }
         there.extend(SCRIPT.add(c"main", name, &[arg::<i64>()]));
@@ -124,12 +124,12 @@ struct Tracer {
     child: Child,
     out: BufReader<ChildStdout>,
     said: BufReader<ChildStderr>,
-    /// What it has said first.
+    /// Its first line.
     first: String,
 }
 
 impl Tracer {
-    /// What it prints from here on, and says, and its status.
+    /// Returns the rest of its output, its messages and its status.
     fn end(mut self) -> (String, String, Option<i32>) {
         let [mut out, mut said] = [String::new(), String::new()];
         self.out.read_to_string(&mut out).unwrap();
@@ -147,7 +147,7 @@ impl Drop for Tracer {
 
 const COUNT: &str = "itself:::round { @ = count(); }";
 
-/// By returning from `main`, and by `exit`: what was recorded up to then is all there.
+/// The process returns from `main` or calls `exit`: all earlier records are printed.
 #[test]
 fn who_ends_hands_over_what_was_recorded() {
     for returns in [true, false] {
@@ -178,7 +178,7 @@ fn an_exit_of_a_program_is_its_own() {
     assert_eq!((&*said, status), ("", Some(4)));
 }
 
-/// What dtrace has taken by then it shows.
+/// dtrace prints the records that it has received until then.
 #[test]
 fn a_process_that_is_killed_is_no_failure() {
     let mut subject = Subject::new();
@@ -218,7 +218,7 @@ fn probes_that_come_and_go_are_no_failure() {
         let output = command.args(["-p", &subject.child.id().to_string()]).args(args).output();
         let output = output.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        // In between none of them is there.
+        // In between, none of them exists.
         let said =
             said.replace("dtrace: failed to match script:::: No probe matches description\n", "");
         assert_eq!((&*said, output.status.code()), ("", Some(0)), "{args:?}");
@@ -245,7 +245,7 @@ fn eight_trace_one() {
         assert!(tracer.first.ends_with("matched 1 probe\n"), "{}", tracer.first);
     }
     let ninth = subject.trace(&[], COUNT);
-    let why = "dtrace: 8 consumers trace this process, which is the limit; end one of them\n";
+    let why = "dtrace: 8 consumers trace this process, which is the limit; stop one of them\n";
     assert_eq!(ninth.first, why);
     assert_eq!(ninth.end().2, Some(1));
     subject.say("1000");

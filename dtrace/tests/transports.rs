@@ -43,7 +43,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
         let length = writer.seal(&mut bytes).unwrap();
         // Noise between the frames is passed over.
         let sent = line.write_all(b"login: \0").and_then(|()| line.write_all(&bytes[..length]));
-        // Who goes does not wait for the answer.
+        // A client that closes the connection does not wait for the answer.
         if sent.is_err() {
             break;
         }
@@ -144,7 +144,7 @@ fn another_version_is_no_kernel_for_us() {
     let folder = tempfile::tempdir().unwrap();
     let address = listening(folder.path(), |line| _ = answer(line, VERSION + 1));
     let error = format!(
-        "the kernel speaks version {} of the protocol, and this dtrace speaks version {VERSION}; build both from the same release",
+        "the kernel uses version {} of the protocol, and this dtrace version {VERSION}; build both from the same release",
         VERSION + 1
     );
     fails(&address, &["-l"], &error);
@@ -204,7 +204,7 @@ fn command_lines_that_are_wrong() {
 fn records(mut line: UnixStream) {
     let mut decoder = Decoder::new([0; 512]);
     let (mut byte, mut taken) = ([0], 0);
-    // Of the enabled probe 1, at 1 ns.
+    // A record of the enabled probe 1, at 1 ns.
     let record = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
     while matches!(line.read(&mut byte), Ok(1)) {
         let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };

@@ -72,14 +72,14 @@ unsafe impl Machine for Board {
 
 static TRACING: Tracing<Board, 1> = Tracing::new(c"firmware");
 
-/// Timers that programs may have set at a time.
+/// The greatest number of timers of D programs.
 const TIMERS: usize = 4;
 
-/// Two buffers for 8 hits each, of which one is read while the other one is filled.
+/// Two buffers for 8 hits each: one is read while the other one is filled.
 const CONFIG: Config =
     Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 8 * Record::SIZE };
 
-/// As much as two consumers need, and room for programs.
+/// Enough for two consumers and their programs.
 static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 16 * 1024 }> = Memory::new();
 
 /// The serial line to the workstation.
@@ -122,7 +122,7 @@ fn main() -> ! {
             due += PERIOD;
         }
         let printed = console.print(&mut out).expect("the debugger prints");
-        // This line is never gone.
+        // This line never closes.
         let served = server.step(&mut line).unwrap_or(false);
         if !printed && !served {
             cortex_m::asm::wfi();
@@ -130,7 +130,7 @@ fn main() -> ! {
     }
 }
 
-/// Costly, as far as this processor goes: evaluated only when the probe is enabled.
+/// A costly computation for this processor, evaluated only while the probe is enabled.
 fn millidegrees(raw: u16) -> i32 {
     (i32::from(raw) - 1010) * 250
 }

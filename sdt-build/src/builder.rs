@@ -41,7 +41,7 @@ impl fmt::Display for Error {
                 write!(f, "{}: {source}", file.display())
             }
             Self::Parse { file, source } => write!(f, "{}:{source}", file.display()),
-            Self::NoOutDir => f.write_str("OUT_DIR is not set: this is for build scripts"),
+            Self::NoOutDir => f.write_str("OUT_DIR is not set: call this from a build script"),
         }
     }
 }

@@ -33,11 +33,12 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
         let here = |text| Token { text, line, column };
         let length = if let Some(comment) = rest.strip_prefix("/*") {
             let end = comment.find("*/").map(|end| end + 4);
-            end.ok_or_else(|| here("").error("the comment has no end: `*/`"))?
+            end.ok_or_else(|| here("").error("the comment is not closed: `*/` is missing"))?
         } else if first == '#' && !rest[1..].trim_start().starts_with("pragma") {
-            return Err(
-                here("").error("only `#pragma D` is understood: run the preprocessor before")
-            );
+            return Err(here("").error(
+                "only `#pragma D` is supported: run the preprocessor on the file \
+                 first",
+            ));
         } else if first.is_whitespace() {
             first.len_utf8()
         } else if first.is_ascii_alphanumeric() || first == '_' {
@@ -49,7 +50,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
             tokens.push(here(&rest[..1]));
             1
         } else {
-            return Err(here("").error(format!("{first:?} is nothing that a provider file has")));
+            return Err(here("").error(format!("{first:?} is not allowed in a provider file")));
         };
         for passed in rest[..length].chars() {
             (line, column) = if passed == '\n' { (line + 1, 1) } else { (line, column + 1) };

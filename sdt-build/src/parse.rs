@@ -96,12 +96,14 @@ impl Providers {
             let at = parser.expect("provider")?;
             let provider = parser.provider()?;
             if providers.iter().any(|other| other.name == provider.name) {
-                return Err(at.error(format!("another provider is named `{}`", provider.name)));
+                return Err(
+                    at.error(format!("another provider already has the name `{}`", provider.name))
+                );
             }
             providers.push(provider);
         }
         if providers.is_empty() {
-            return Err(parser.next().error("there is no provider"));
+            return Err(parser.next().error("the file declares no provider"));
         }
         Ok(Self(providers))
     }
@@ -120,7 +122,7 @@ impl Providers {
             ParseError {
                 line: good.matches('\n').count() + 1,
                 column: good[start..].chars().count() + 1,
-                message: format!("the byte {:#04x} is no UTF-8", bad[0]),
+                message: format!("the byte {:#04x} is not UTF-8", bad[0]),
             }
         })
     }
@@ -188,7 +190,7 @@ impl<'p, 't> Parser<'p, 't> {
             let mut depth = 1;
             while depth > 0 {
                 if self.is_at_end() {
-                    return Err(open.error("the definition has no end: `}`"));
+                    return Err(open.error("the definition is not closed: `}` is missing"));
                 }
                 match self.next().text {
                     "{" => depth += 1,
@@ -215,14 +217,14 @@ impl<'p, 't> Parser<'p, 't> {
                 word if token.is_word() => words.push(word),
                 _ => {
                     return Err(token.error(
-                        "expected a type and a name for it, as `typedef struct proc proc_t;`",
+                        "expected a type and its new name, such as `typedef struct proc proc_t;`",
                     ));
                 }
             }
         }
         self.expect(";")?;
         let name = words.pop().filter(|_| !words.is_empty());
-        let name = name.ok_or_else(|| at.error("expected a type and a name for it"))?;
+        let name = name.ok_or_else(|| at.error("expected a type and its new name"))?;
         // Of one without a tag there is but the name.
         if !matches!(words[..], ["struct" | "union" | "enum"]) {
             let stands_for = self.resolved(words, stars);
@@ -245,7 +247,8 @@ impl<'p, 't> Parser<'p, 't> {
         check_name(name, name.text)?;
         if name.text.starts_with('_') || name.text.ends_with('_') || name.text.contains("__") {
             return Err(name.error(
-                "a provider's name does not begin or end with an underscore, and has no two in a row",
+                "the name of a provider must not begin or end with an underscore, or contain two \
+                 in a row",
             ));
         }
         let mut probes = Vec::<Probe>::new();
@@ -255,7 +258,11 @@ impl<'p, 't> Parser<'p, 't> {
             let at = &self.tokens[self.at];
             let probe = self.probe()?;
             if let Some(other) = probes.iter().find(|other| other.rust == probe.rust) {
-                let message = format!("in Rust this is `{}`, as is `{}`", probe.rust, other.name);
+                let message = format!(
+                    "the Rust name `{}` of this probe is also that of `{}`: \
+                     rename one",
+                    probe.rust, other.name
+                );
                 return Err(at.error(message));
             }
             probes.push(probe);
@@ -271,19 +278,20 @@ impl<'p, 't> Parser<'p, 't> {
         check_name(at, &name)?;
         if name.starts_with(['-', '_']) || name.contains("_-") {
             return Err(at.error(
-                "a probe's name begins with a letter, and has no three underscores in a row",
+                "the name of a probe must begin with a letter, and must not contain three \
+                 underscores in a row",
             ));
         }
         let mut arguments = self.arguments()?;
         if arguments.len() > ARGS {
-            return Err(at.error(format!("a probe has at most {ARGS} arguments")));
+            return Err(at.error(format!("a probe can have at most {ARGS} arguments")));
         }
         if self.peek(":") {
             let colon = self.next();
             let translated = self.arguments()?;
             if translated.len() != arguments.len() {
                 return Err(colon.error(format!(
-                    "{} arguments are translated to {}: each has to be translated to one",
+                    "{} arguments are translated to {}: translate each argument to one",
                     arguments.len(),
                     translated.len()
                 )));
@@ -323,7 +331,7 @@ impl<'p, 't> Parser<'p, 't> {
                     word if token.is_word() && name.is_none() => words.push(word),
                     _ => {
                         return Err(
-                            token.error("expected an argument: a type, and a name if it has one")
+                            token.error("expected an argument: a type, and optionally a name")
                         );
                     }
                 }
@@ -349,12 +357,14 @@ impl<'p, 't> Parser<'p, 't> {
     fn pragma(&mut self, providers: &mut [Provider]) -> Result<(), ParseError> {
         let at = self.expect("#")?;
         if !(self.peek("pragma") && self.tokens.get(self.at + 1).is_some_and(|of| of.text == "D")) {
-            return Err(at.error("only `#pragma D` is understood: run the preprocessor before"));
+            return Err(
+                at.error("only `#pragma D` is supported: run the preprocessor on the file first")
+            );
         }
         self.at += 2;
         let kind = self.next();
         if kind.text != "attributes" {
-            return Err(kind.error("only `#pragma D attributes` says something of providers"));
+            return Err(kind.error("only `#pragma D attributes` is supported here"));
         }
         let mut stability = String::new();
         for (index, what) in ["a stability", "a stability", "a class"].into_iter().enumerate() {
@@ -371,7 +381,12 @@ impl<'p, 't> Parser<'p, 't> {
             return Err(part.error("expected `provider`, `module`, `function`, `name` or `args`"));
         }
         let provider = providers.iter_mut().find(|provider| provider.name == name.text);
-        let provider = provider.ok_or_else(|| name.error("there is no such provider above"))?;
+        let provider = provider.ok_or_else(|| {
+            name.error(
+                "the file declares no provider of this \
+                 name before this line",
+            )
+        })?;
         provider.stability.insert(part.text.into(), stability);
         Ok(())
     }
@@ -388,7 +403,7 @@ fn check_name(at: &Token<'_>, name: &str) -> Result<(), ParseError> {
     if name.len() > MAX_NAME {
         let length = name.len();
         return Err(at.error(format!(
-            "the name has {length} bytes; DTrace keeps {MAX_NAME} and would cut it"
+            "the name has {length} bytes, more than DTrace's limit of {MAX_NAME}"
         )));
     }
     Ok(())
@@ -433,7 +448,7 @@ mod tests {
         let error = Providers::parse(text).unwrap_err().to_string();
         assert_eq!(
             error,
-            "6:80: a probe cannot carry `enum side` here: take a pointer to it, or a number's type"
+            "6:80: `enum side` cannot be an argument of a probe: use a pointer to it, or an integer type"
         );
         let Providers(providers) = Providers::parse(&text.replace(", side_t)", ")")).unwrap();
         let arguments = &providers[0].probes[0].arguments;
@@ -461,8 +476,8 @@ mod tests {
         let text = "provider é {\n é probe";
         assert_eq!(Providers::text(text.as_bytes()), Ok(text));
         for (cut, expected) in [
-            (&b"\xff"[..], "1:1: the byte 0xff is no UTF-8"),
-            (b"/* \xc3\xa9\n \xe9", "2:2: the byte 0xe9 is no UTF-8"),
+            (&b"\xff"[..], "1:1: the byte 0xff is not UTF-8"),
+            (b"/* \xc3\xa9\n \xe9", "2:2: the byte 0xe9 is not UTF-8"),
         ] {
             assert_eq!(Providers::text(cut).unwrap_err().to_string(), expected);
         }
@@ -472,66 +487,66 @@ mod tests {
     fn what_is_wrong_is_said_with_its_place() {
         let long = format!("provider p {{ probe {}(); }};", "x".repeat(64));
         for (text, expected) in [
-            ("", "1:1: there is no provider"),
+            ("", "1:1: the file declares no provider"),
             ("provider p {", "1:13: expected `probe`, found the end"),
             ("provider p { };;", "1:16: expected `provider`, found `;`"),
             (
                 GOOD,
-                "2:45: a probe cannot carry `void` here: take a pointer to it, or a number's type",
+                "2:45: `void` cannot be an argument of a probe: use a pointer to it, or an integer type",
             ),
             (
                 "provider p { probe a(int; };",
-                "1:25: expected an argument: a type, and a name if it has one",
+                "1:25: expected an argument: a type, and optionally a name",
             ),
             (
                 "provider p { probe a(int x y); };",
-                "1:22: a probe cannot carry `int x` here: take a pointer to it, or a number's type",
+                "1:22: `int x` cannot be an argument of a probe: use a pointer to it, or an integer type",
             ),
             ("provider p { probe a(*x); };", "1:22: expected a type"),
             ("provider p { probe 9(); };", "1:20: expected the probe's name"),
             (
                 "provider p { probe __a(); };",
-                "1:20: a probe's name begins with a letter, and has no three underscores in a row",
+                "1:20: the name of a probe must begin with a letter, and must not contain three underscores in a row",
             ),
             (
                 "provider p { probe a__b();\nprobe a_b(); };",
-                "2:7: in Rust this is `a_b`, as is `a-b`",
+                "2:7: the Rust name `a_b` of this probe is also that of `a-b`: rename one",
             ),
-            ("provider p { };\nprovider p { };", "2:1: another provider is named `p`"),
+            ("provider p { };\nprovider p { };", "2:1: another provider already has the name `p`"),
             (
                 "provider p_ { };",
-                "1:10: a provider's name does not begin or end with an underscore, and has no two in a row",
+                "1:10: the name of a provider must not begin or end with an underscore, or contain two in a row",
             ),
-            (&long, "1:20: the name has 64 bytes; DTrace keeps 63 and would cut it"),
+            (&long, "1:20: the name has 64 bytes, more than DTrace's limit of 63"),
             (
                 "provider p { probe a(struct s *b) : (t *b, u *c); };",
-                "1:35: 1 arguments are translated to 2: each has to be translated to one",
+                "1:35: 1 arguments are translated to 2: translate each argument to one",
             ),
             (
                 "#include <sys/types.h>",
-                "1:1: only `#pragma D` is understood: run the preprocessor before",
+                "1:1: only `#pragma D` is supported: run the preprocessor on the file first",
             ),
+            ("#pragma D depends_on x", "1:11: only `#pragma D attributes` is supported here"),
             (
-                "#pragma D depends_on x",
-                "1:11: only `#pragma D attributes` says something of providers",
+                "#pragma D attributes A/B/C provider p args",
+                "1:37: the file declares no provider of this name before this line",
             ),
-            ("#pragma D attributes A/B/C provider p args", "1:37: there is no such provider above"),
             (
                 "provider p { };\n#pragma D attributes A/B/C provider p all",
                 "2:39: expected `provider`, `module`, `function`, `name` or `args`",
             ),
             (
                 "provider p {\n probe a(int, int, int, int, int, int, int, int, int, int, int); };",
-                "2:8: a probe has at most 10 arguments",
+                "2:8: a probe can have at most 10 arguments",
             ),
-            ("typedef x;", "1:1: expected a type and a name for it"),
+            ("typedef x;", "1:1: expected a type and its new name"),
             (
                 "typedef int (*f)(void);",
-                "1:13: expected a type and a name for it, as `typedef struct proc proc_t;`",
+                "1:13: expected a type and its new name, such as `typedef struct proc proc_t;`",
             ),
-            ("struct s { int a;", "1:10: the definition has no end: `}`"),
-            ("/* x", "1:1: the comment has no end: `*/`"),
-            ("provider p { probe a(int é); };", "1:26: 'é' is nothing that a provider file has"),
+            ("struct s { int a;", "1:10: the definition is not closed: `}` is missing"),
+            ("/* x", "1:1: the comment is not closed: `*/` is missing"),
+            ("provider p { probe a(int é); };", "1:26: 'é' is not allowed in a provider file"),
         ] {
             assert_eq!(Providers::parse(text).unwrap_err().to_string(), expected, "{text}");
         }

@@ -89,7 +89,7 @@ fn number(words: &[&str]) -> Option<(String, &'static str)> {
     Some((c, rust))
 }
 
-/// The type that is written as these words, without `const` and `volatile`, and so many stars.
+/// Returns the type for these words, without `const` and `volatile`, and this number of stars.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -109,7 +109,7 @@ pub(crate) fn of(words: &[&str], stars: usize) -> Result<Type, String> {
             Some(rust) => Ok(Type { c, rust }),
             None if base == "string" => Ok(Type { c, rust: "&::core::ffi::CStr".into() }),
             None => Err(format!(
-                "a probe cannot carry `{c}` here: take a pointer to it, or a number's type"
+                "`{c}` cannot be an argument of a probe: use a pointer to it, or an integer type"
             )),
         };
     }
@@ -121,7 +121,7 @@ pub(crate) fn of(words: &[&str], stars: usize) -> Result<Type, String> {
         (_, Some(number)) => format!("{pointers}*const {number}"),
         (["struct", name], None) => format!("{pointers}*const {}", camel_case(name)),
         ([name], None) => format!("{pointers}*const {name}"),
-        _ => return Err(format!("`{c}` is no type that a probe can carry")),
+        _ => return Err(format!("`{c}` is not a type that an argument of a probe can have")),
     };
     Ok(Type { c, rust })
 }

@@ -31,6 +31,6 @@ fn errors_name_the_file_once() {
     );
     fs::write(&file, "provider proc {\n  probe exec(float x);\n};").unwrap();
     let wrong = Builder::new(&file).generate().unwrap_err().to_string();
-    let expected = format!("{}:2:14: a probe cannot carry `float` here", file.display());
+    let expected = format!("{}:2:14: `float` cannot be an argument of a probe", file.display());
     assert!(wrong.starts_with(&expected), "{wrong}");
 }

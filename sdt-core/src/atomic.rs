@@ -1,5 +1,5 @@
-//! Atomics that change in one step: where a processor has none of its own, `portable-atomic` makes them of what it has, as
-//! the program says that is built for it.
+//! Atomic types with read-modify-write operations. On processors without such instructions, `portable-atomic` provides
+//! them, as the program configures it.
 
 #[cfg(target_has_atomic = "ptr")]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};

@@ -1,7 +1,7 @@
-//! A description of a module's probes, for who checks the module: section `.sdt_probes`, which is not loaded.
+//! A description of a module's probes for the check of the module: section `.sdt_probes`, which is not loaded.
 //!
-//! On illumos's native route a probe is the name of a symbol, and nothing else of it is in the module. So it says itself
-//! whose probes they are and what they carry. Other routes have records for that, and leave no description.
+//! On illumos's native route, the module contains only the names of symbols for its probes. The description adds their
+//! providers and the types of their arguments. Other routes have records, and no description.
 //!
 //! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
 //!
@@ -11,9 +11,9 @@
 //! arg    HASH  INDEX   TYPE
 //! ```
 //!
-//! A line may be there more than once. The hash is that of provider and name.
+//! A line may occur more than once. The hash is over the provider and the name.
 
-/// What is left of probes and sites: all of it, and descriptions.
+/// Selects the parts of probes and sites that remain in the image: all code, and descriptions.
 ///
 /// `@code` is the code of a site, `@declared` describes a declared probe, and `@open` gives the names of an open provider's
 /// probe.
@@ -61,7 +61,7 @@ macro_rules! __sdt_leave {
         );)*
     };
     (@open $described:literal) => {
-        // SAFETY: no instruction; a section of its own, which is not loaded.
+        // SAFETY: the assembly has no instruction, and only a section that is not loaded.
         unsafe {
             ::core::arch::asm!(
                 ".pushsection .sdt_probes, \"\", @progbits",
@@ -87,7 +87,7 @@ macro_rules! __sdt_leave {
     (@open $($probe:tt)*) => {};
 }
 
-/// The description of what sites carry.
+/// The description of the arguments of sites.
 #[cfg(all(sdt_site = "call", not(sdt_off)))]
 mod left {
     use core::arch::asm;
@@ -95,10 +95,10 @@ mod left {
     use crate::arg::{ArgTypes, Tuple};
     use crate::route::open::OpenProbe;
 
-    /// Leaves what one site takes the arguments of an open provider's probe to be. No code.
+    /// Emits the argument types of one site of an open provider's probe. Emits no code.
     #[inline(always)]
     pub fn list_args<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
-        // SAFETY: no instruction; a section of its own, which is not loaded.
+        // SAFETY: the assembly has no instruction, and only a section that is not loaded.
         unsafe {
             asm!(
                 ".pushsection .sdt_probes, \"\", @progbits",
@@ -121,13 +121,13 @@ mod left {
         list_arg::<P, A, COUNT, 9>();
     }
 
-    /// The argument at an index, if there is one.
+    /// Emits the argument at an index, if it exists.
     #[inline(always)]
     fn list_arg<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize, const INDEX: usize>() {
         if const { INDEX >= A::WORDS } {
             return;
         }
-        // SAFETY: no instruction; a section of its own, which is not loaded.
+        // SAFETY: the assembly has no instruction, and only a section that is not loaded.
         unsafe {
             asm!(
                 ".pushsection .sdt_probes, \"\", @progbits",
@@ -167,7 +167,7 @@ mod left {
 #[cfg(all(sdt_site = "call", not(sdt_off)))]
 pub use left::*;
 
-/// No description.
+/// Emits no description.
 #[cfg(all(sdt_site = "call", sdt_off))]
 #[inline(always)]
 pub fn list_args<

@@ -6,8 +6,8 @@ use core::num::NonZero;
 
 use crate::ops::FrameworkError;
 
-/// An error number of the kernel's (`sys/errno.h`). Never 0: to the kernel that would be success, and it would free a
-/// module that has just refused to go.
+/// An error number of the kernel (`sys/errno.h`). Never 0, which the kernel would take as success: it would free a
+/// module that refused to be unloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(NonZero<c_int>);
 
@@ -16,14 +16,14 @@ impl Errno {
     pub const ENXIO: Self = Self::of(6);
     /// Device busy.
     pub const EBUSY: Self = Self::of(16);
-    /// There is one of that name already.
+    /// An object of that name exists already.
     pub const EEXIST: Self = Self::of(17);
     /// Invalid argument.
     pub const EINVAL: Self = Self::of(22);
     /// Operation not supported.
     pub const EOPNOTSUPP: Self = Self::of(if cfg!(target_os = "illumos") { 122 } else { 45 });
 
-    /// The error with this number; none for 0.
+    /// Returns the error with this number, or `None` for 0.
     pub const fn new(errno: c_int) -> Option<Self> {
         match NonZero::new(errno) {
             Some(errno) => Some(Self(errno)),
@@ -31,7 +31,7 @@ impl Errno {
         }
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn get(self) -> c_int {
         self.0.get()
     }
@@ -39,7 +39,7 @@ impl Errno {
     const fn of(errno: c_int) -> Self {
         match Self::new(errno) {
             Some(errno) => errno,
-            None => panic!("0 is no error"),
+            None => panic!("0 is not an error number"),
         }
     }
 

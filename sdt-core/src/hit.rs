@@ -1,4 +1,4 @@
-//! The arguments of a hit, as a site has put them on the stack.
+//! The arguments of a hit, which the site has pushed onto the stack.
 
 use crate::arch;
 use crate::ops::ARGS;
@@ -18,12 +18,14 @@ pub const fn check_words(count: usize) {
 
 /// The message for a probe with more words than the route carries.
 const TOO_MANY: &str = if cfg!(sdt_args = "10") {
-    "a probe has at most 10 arguments; `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
+    "a probe can have at most 10 arguments; `&str`, slices, 128-bit integers and numbers in an \
+     `Option` count as two"
 } else if cfg!(sdt_args = "6") {
-    "a probe has at most 6 arguments on FreeBSD's own sdt (`SDT_ROUTE=provider` has 10); `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
+    "a probe can have at most 6 arguments with FreeBSD's own sdt (10 with `SDT_ROUTE=provider`); \
+     `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
 } else {
-    "a probe has at most 5 arguments on FreeBSD before 15; `&str`, slices, 128-bit integers and numbers in an `Option` \
-     count as two"
+    "a probe can have at most 5 arguments on FreeBSD before 15; `&str`, slices, 128-bit integers \
+     and numbers in an `Option` count as two"
 };
 
 /// The arguments of a hit, on the stack of the function that fired.

@@ -1,8 +1,8 @@
 //! The items that the macros expand to. They are not an interface: they may change with every release.
 //!
-//! No crate that is published imports anything from here; this project's tests do.
+//! No published crate imports anything from here, only this project's tests.
 
-/// Opens modules, each with all that is public in it.
+/// Re-exports all public items of some modules.
 macro_rules! open {
     ($($name:ident: $module:path;)*) => {$(
         pub mod $name {
@@ -51,7 +51,7 @@ pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
 
-/// The C string in text that ends with a NUL and has no other.
+/// Returns the C string in a text with exactly one NUL, at its end.
 pub const fn c_str(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
@@ -65,14 +65,14 @@ pub struct Name<const IS_RESERVED: bool>;
 
 /// Names that no provider of the kernel has.
 #[diagnostic::on_unimplemented(
-    message = "the kernel has a provider of this name: choose another one",
+    message = "the kernel has a provider of this name: choose another name",
     label = "is taken"
 )]
 pub trait Free {}
 
 impl Free for Name<false> {}
 
-/// Compiles if the name is free.
+/// Compiles if no provider of the kernel has the name.
 pub const fn check_provider<const IS_RESERVED: bool>()
 where
     Name<IS_RESERVED>: Free,
@@ -83,11 +83,11 @@ where
 #[derive(Debug)]
 pub struct Arguments<const COUNT: usize>;
 
-/// Numbers of arguments, more than five, that a probe can have here.
+/// The numbers of arguments above five that a probe can have here.
 #[cfg_attr(
     sdt_args = "5",
     diagnostic::on_unimplemented(
-        message = "a probe has at most 5 arguments on FreeBSD before 15",
+        message = "a probe can have at most 5 arguments on FreeBSD before 15",
         label = "too many",
         note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
     )
@@ -95,7 +95,8 @@ pub struct Arguments<const COUNT: usize>;
 #[cfg_attr(
     sdt_args = "6",
     diagnostic::on_unimplemented(
-        message = "a probe has at most 6 arguments on FreeBSD's own sdt; with `SDT_ROUTE=provider` it can have 10",
+        message = "a probe can have at most 6 arguments with FreeBSD's own sdt, and 10 with \
+            `SDT_ROUTE=provider`",
         label = "too many",
         note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
     )
@@ -103,7 +104,7 @@ pub struct Arguments<const COUNT: usize>;
 #[cfg_attr(
     sdt_args = "10",
     diagnostic::on_unimplemented(
-        message = "a probe has at most 10 arguments",
+        message = "a probe can have at most 10 arguments",
         label = "too many",
         note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
     )
@@ -122,24 +123,24 @@ carried! { 6 }
 #[cfg(sdt_args = "10")]
 carried! { 7 8 9 10 }
 
-/// Compiles if a probe can have that many arguments.
+/// Compiles only if a probe can have this number of arguments.
 pub const fn check_carried<const COUNT: usize>()
 where
     Arguments<COUNT>: Carried,
 {
 }
 
-/// Whether probes are listed with their providers' names in front.
+/// Whether the names of probes begin with the names of their providers.
 pub const LISTS_PROVIDERS: bool = cfg!(sdt_site = "call");
 
-/// A probe whose name is too long with its provider's in front, where it is listed so or is not.
+/// A probe whose name with the name of its provider is too long; `IS_LISTED_SO` if DTrace lists it with this name.
 #[derive(Debug)]
 pub struct LongListed<const IS_LISTED_SO: bool>;
 
-/// Names that are listed whole.
+/// Names that DTrace lists without truncation.
 #[diagnostic::on_unimplemented(
-    message = "the probe is listed with its provider's name and `-` in front, as illumos does not know the provider: that \
-               is more than 63 bytes, which DTrace would cut",
+    message = "illumos does not know the provider, so the name of the probe begins with the name \
+        of the provider and `-`: the whole name is longer than DTrace's limit of 63 bytes",
     label = "is too long",
     note = "shorten one of the names, call the provider `sdt`, or build with SDT_ROUTE=provider"
 )]
@@ -147,7 +148,7 @@ pub trait Whole {}
 
 impl Whole for LongListed<false> {}
 
-/// Compiles if the probe is listed by its own name only.
+/// Compiles if DTrace lists the probe by its own name only.
 pub const fn check_listed<const IS_LISTED_SO: bool>()
 where
     LongListed<IS_LISTED_SO>: Whole,

@@ -1,14 +1,16 @@
-//! The layout of structs that consumers look into, for D.
+//! The layout of structs, for D programs that read them.
 //!
-//! D lays structs out by C's rules and knows nothing of Rust's types. So `#[derive(CType)]` leaves a description of
-//! its struct in a section, from the compiler's own `offset_of!` and `size_of`. In modules of FreeBSD's and illumos's that is
-//! `.sdt_types`, which is not loaded; `cargo xtask dlib` makes a D library of it. Everywhere else it is `sdt_types`, which is
-//! part of the image: a host of `sdt-framework` hands it to consumers ([`declared`](crate::declared)).
+//! D uses the layout rules of C and does not know Rust's types. Therefore `#[derive(CType)]` emits a description of its
+//! struct into a section, from `offset_of!` and `size_of`. In modules for FreeBSD and illumos the section is
+//! `.sdt_types`, which is not loaded; `cargo sdt dlib` makes a D library from it. Elsewhere it is `sdt_types`, which is
+//! part of the image: a host of `sdt-framework` passes it to consumers ([`declared`](crate::declared)).
 //!
 //! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
 //!
 //! ```text
 //! provider  NAME
+//! probe     PROVIDER    NAME
+//! argument  NAME        WORDS   TYPE       TYPE
 //! struct    C_NAME      SIZE    ALIGNMENT
 //! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
@@ -17,9 +19,11 @@
 //! text      LINE_OF_D
 //! ```
 //!
-//! A struct without fields is one that D need not look into: its size is known. A constant belongs to the enum above it. A
-//! field belongs to the struct or union above it. Its dimensions are three numbers with blanks between them, the outermost
-//! first, and 0 behind the last. Lines of D are what [`sdt_translator!`](crate::sdt_translator) says.
+//! A struct without fields is opaque: D knows only its size. A constant belongs to the enum above it. A field belongs
+//! to the struct or union above it. Its dimensions are three numbers with blanks between them, the outermost first,
+//! with 0 for missing ones. Lines of D are the text of [`sdt_translator!`](crate::sdt_translator). An argument belongs to the
+//! probe above it, and occupies one or two of D's arguments (words). Only in modules of FreeBSD and illumos, its C types follow;
+//! a framework in the image reads them from the probe's record.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -29,15 +33,16 @@ use core::sync::atomic;
 use crate::arg::CType;
 use crate::name::TypeName;
 
-/// Most dimensions of an array in a described struct.
+/// The greatest number of dimensions of an array in a described struct.
 const DIMENSIONS: usize = 3;
 
 /// A type that a field of a described struct can have: one that has a [C name](CType), or an array of such.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no C type, so D cannot look into a struct with it",
-    label = "no type of C's",
-    note = "fields are integers, `bool`, atomics, thin pointers and references, arrays of up to three dimensions, and \
-            what derives `CType`, of enums those with `#[repr(u32)]` or the like; where D need not look, take an array of bytes"
+    message = "`{Self}` has no C type, so D cannot read a struct with this field",
+    label = "no C type",
+    note = "fields can be integers, `bool`, atomics, thin pointers and references, arrays of up to \
+            three dimensions, and types that derive `CType` (enums with `#[repr(u32)]` or another \
+            integer); for data that D does not read, use an array of bytes"
 )]
 pub trait CField {
     /// The type in front of the field's name.
@@ -52,9 +57,9 @@ pub trait CField {
 pub struct FieldType {
     /// The type of one element.
     name: TypeName,
-    /// Bytes of all elements.
+    /// The size of all elements in bytes.
     size: usize,
-    /// How many elements there are, the outermost first; 0 behind the last.
+    /// The number of elements in each dimension, the outermost first, with 0 for missing dimensions.
     dimensions: [usize; DIMENSIONS],
 }
 
@@ -63,20 +68,23 @@ impl FieldType {
         Self::named(name, size_of::<T>())
     }
 
-    /// A type that has a name in C only.
+    /// Returns the type with this name in C.
     #[doc(hidden)]
     pub const fn named(name: TypeName, size: usize) -> Self {
         Self { name, size, dimensions: [0; DIMENSIONS] }
     }
 
-    /// An array of this.
+    /// Returns an array of this type.
     const fn array<T>(self, length: usize) -> Self {
         let [first, second, third] = self.dimensions;
-        assert!(third == 0, "an array in a struct that D looks into has at most three dimensions");
+        assert!(
+            third == 0,
+            "an array in a struct that derives `CType` can have at most three dimensions"
+        );
         Self { name: self.name, size: size_of::<T>(), dimensions: [length, first, second] }
     }
 
-    /// Bytes of all elements.
+    /// The size of all elements in bytes.
     #[doc(hidden)]
     pub const fn size(&self) -> usize {
         self.size
@@ -88,7 +96,7 @@ impl FieldType {
         self.dimensions[index]
     }
 
-    /// Eight letters of the element type's name, as they lie in memory.
+    /// Returns eight letters of the element type's name, in the order of memory.
     #[doc(hidden)]
     pub const fn letters(&self, index: usize) -> u64 {
         self.name.letters(index)
@@ -97,7 +105,7 @@ impl FieldType {
 
 impl<T: CType> CField for T {
     const TYPE: FieldType = FieldType::of::<T>(T::VALUE);
-    // Of bytes that are C's `char`, D makes a string.
+    // D shows bytes that are C's `char` as a string.
     const ELEMENT: FieldType = FieldType::of::<T>(T::NAME);
 }
 
@@ -118,11 +126,11 @@ pub const fn largest(of: &[usize]) -> usize {
     largest
 }
 
-/// The integer that C's compiler makes of an enum of this size in bytes, some of whose constants are negative, or none: `int`,
-/// unless the target's enums are short or a constant does not fit.
+/// Returns the integer type that a C compiler uses for an enum of this size in bytes, with or without negative
+/// constants: `int`, unless the target has short enums or a constant does not fit.
 ///
 /// # Panics
-/// There is no such integer.
+/// If there is no such integer type.
 #[doc(hidden)]
 pub const fn c_enum(size: usize, is_negative: bool) -> TypeName {
     match (size, is_negative) {
@@ -132,11 +140,11 @@ pub const fn c_enum(size: usize, is_negative: bool) -> TypeName {
         (2, false) => u16::VALUE,
         (4, _) => i32::VALUE,
         (8, _) => i64::VALUE,
-        _ => panic!("no integer of C's is as large as this enum"),
+        _ => panic!("no integer type of C has the size of this enum"),
     }
 }
 
-/// What is laid out as another type.
+/// Types with the layout of another type.
 macro_rules! same_as {
     ($([$($generics:tt)*] $rust:ty: $as:ty;)*) => {$(
         impl<$($generics)*> CType for $rust {
@@ -170,7 +178,7 @@ atomics! {
     "ptr": [] atomic::AtomicUsize: usize, [] atomic::AtomicIsize: isize, [T: CType] atomic::AtomicPtr<T>: *mut T;
 }
 
-/// Begins a piece of the description: of the image, where it is for a framework in it.
+/// Begins a piece of the description in a section of the image, for a framework in the image.
 #[cfg(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos"))))]
 #[doc(hidden)]
 #[macro_export]
@@ -180,7 +188,7 @@ macro_rules! __sdt_types_section {
     };
 }
 
-/// Begins a piece of the description: where the kernel has no use for it, it is not loaded.
+/// Begins a piece of the description in a section that is not loaded, because the kernel does not use it.
 #[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
 #[doc(hidden)]
 #[macro_export]
@@ -190,12 +198,13 @@ macro_rules! __sdt_types_section {
     };
 }
 
-/// What an image declares for D.
+/// The declarations of an image for D.
 ///
 /// | arm | |
 /// |---|---|
 /// | `@text` | lines of D, as the assembler's directives |
 /// | `@provider` | a provider's name |
+/// | `@probe` | the names of a probe's arguments; `$types` is the constant with their types |
 /// | `@enum` | the names of an enum's constants |
 /// | `@struct` | a `"struct"` or `"union"`; `$fields` is an array of its fields' [`FieldType`]s |
 #[cfg(not(sdt_off))]
@@ -216,6 +225,9 @@ macro_rules! __sdt_types {
             ::core::concat!(".ascii \"provider\\t", $name, "\\n\""),
             ".popsection",
         );
+    };
+    (@probe $provider:literal, $name:literal, $types:ident, [$($argument:tt)*]) => {
+        $crate::__sdt_probe_names!($provider, $name, $types, [$($argument)*]);
     };
     (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
         $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
@@ -267,13 +279,93 @@ macro_rules! __sdt_types {
     };
 }
 
-/// With feature `off` there is no description; constants and fields are checked.
+/// The names of a probe's arguments, where the records have their types.
+#[cfg(all(
+    not(sdt_off),
+    sdt_route = "provider",
+    not(any(target_os = "freebsd", target_os = "illumos"))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_probe_names {
+    ($provider:literal, $name:literal, $types:ident, [$($index:literal $argument:literal),*]) => {
+        ::core::arch::global_asm!(
+            $crate::__sdt_types_section!(),
+            ::core::concat!(".ascii \"probe\\t", $provider, "\\t", $name, "\\n\""),
+            $(::core::concat!(".ascii \"argument\\t", $argument, "\\t{}\\n\""),)*
+            ".popsection",
+            $(const $types[$index].len(),)*
+        );
+    };
+}
+
+/// The names and types of a probe's arguments.
+#[cfg(all(
+    not(sdt_off),
+    not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos"))))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_probe_names {
+    ($provider:literal, $name:literal, $types:ident, [$($index:literal $argument:literal),*]) => {
+        ::core::arch::global_asm!(
+            $crate::__sdt_types_section!(),
+            ::core::concat!(".ascii \"probe\\t", $provider, "\\t", $name, "\\n\""),
+            $(
+                ::core::concat!(".ascii \"argument\\t", $argument, "\\t{}\\t\""),
+                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+                ".ascii \"\\t\"",
+                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+                ".ascii \"\\n\"",
+            )*
+            ".popsection",
+            $(
+                const $types[$index].len(),
+                const $crate::layout::type_letters($types[$index], 0, 0),
+                const $crate::layout::type_letters($types[$index], 0, 1),
+                const $crate::layout::type_letters($types[$index], 0, 2),
+                const $crate::layout::type_letters($types[$index], 0, 3),
+                const $crate::layout::type_letters($types[$index], 0, 4),
+                const $crate::layout::type_letters($types[$index], 0, 5),
+                const $crate::layout::type_letters($types[$index], 0, 6),
+                const $crate::layout::type_letters($types[$index], 0, 7),
+                const $crate::layout::type_letters($types[$index], 0, 8),
+                const $crate::layout::type_letters($types[$index], 0, 9),
+                const $crate::layout::type_letters($types[$index], 0, 10),
+                const $crate::layout::type_letters($types[$index], 0, 11),
+                const $crate::layout::type_letters($types[$index], 0, 12),
+                const $crate::layout::type_letters($types[$index], 0, 13),
+                const $crate::layout::type_letters($types[$index], 0, 14),
+                const $crate::layout::type_letters($types[$index], 0, 15),
+                const $crate::layout::type_letters($types[$index], 1, 0),
+                const $crate::layout::type_letters($types[$index], 1, 1),
+                const $crate::layout::type_letters($types[$index], 1, 2),
+                const $crate::layout::type_letters($types[$index], 1, 3),
+                const $crate::layout::type_letters($types[$index], 1, 4),
+                const $crate::layout::type_letters($types[$index], 1, 5),
+                const $crate::layout::type_letters($types[$index], 1, 6),
+                const $crate::layout::type_letters($types[$index], 1, 7),
+                const $crate::layout::type_letters($types[$index], 1, 8),
+                const $crate::layout::type_letters($types[$index], 1, 9),
+                const $crate::layout::type_letters($types[$index], 1, 10),
+                const $crate::layout::type_letters($types[$index], 1, 11),
+                const $crate::layout::type_letters($types[$index], 1, 12),
+                const $crate::layout::type_letters($types[$index], 1, 13),
+                const $crate::layout::type_letters($types[$index], 1, 14),
+                const $crate::layout::type_letters($types[$index], 1, 15),
+            )*
+        );
+    };
+}
+
+/// With feature `off` there is no description, but constants and fields are checked.
 #[cfg(sdt_off)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_types {
     (@text $($line:literal),*) => {};
     (@provider $name:literal) => {};
+    (@probe $provider:literal, $name:literal, $types:ident, [$($argument:tt)*]) => {};
     (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
         $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
     };
@@ -282,11 +374,18 @@ macro_rules! __sdt_types {
     };
 }
 
-/// Ends the compilation if a constant is none that C's enums can have, which are of type `int`.
+/// Returns eight letters of the name of an argument's first or second native type, as they lie in memory; 0 if it has one type.
+#[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
+#[doc(hidden)]
+pub const fn type_letters(types: &[crate::arg::ArgType], word: usize, index: usize) -> u64 {
+    if word < types.len() { types[word].native.letters(index) } else { 0 }
+}
+
+/// Ends the compilation if a constant does not fit into an `int`, the type of C's enum constants.
 #[doc(hidden)]
 pub const fn check_constant(value: i128) {
     assert!(
         value >= i32::MIN as i128 && value <= i32::MAX as i128,
-        "a constant of an enum is an `int` for D: this one is not within its bounds"
+        "constants of enums are of type `int` in D: this value does not fit"
     );
 }

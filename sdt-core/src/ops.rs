@@ -57,7 +57,7 @@ pub enum FrameworkError {
     NotReady,
     /// EDEADLK: the caller runs in probe context, where this function would wait for itself; nothing was changed.
     ProbeContext,
-    /// Another error number of the kernel's.
+    /// Another error number of the kernel.
     Other(i32),
 }
 
@@ -106,9 +106,9 @@ const EDEADLK: i32 = if cfg!(target_os = "illumos") {
 impl core::fmt::Display for FrameworkError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let text = match self {
-            Self::Invalid => "a name, attribute, privilege or op was not acceptable (EINVAL)",
-            Self::Busy => "a probe is enabled or a consumer is there (EBUSY)",
-            Self::Again => "enablings are still being reaped, try again (EAGAIN)",
+            Self::Invalid => "a name, attribute, privilege or op is invalid (EINVAL)",
+            Self::Busy => "a probe is enabled, or a consumer is open (EBUSY)",
+            Self::Again => "enablings are still being removed; try again (EAGAIN)",
             Self::NotFound => "no such provider (ENOENT)",
             Self::Full => "a table of the framework is full (ENOSPC)",
             Self::NotReady => "the framework has no memory yet (ENXIO)",
@@ -159,9 +159,8 @@ pub unsafe trait Framework: Sync {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError>;
 
-    /// Unregisters a provider and destroys its probes (`dtrace_unregister`). On an error nothing has
-    /// changed and the provider goes on working. On success no CPU is in probe context for any of
-    /// its probes any more.
+    /// Unregisters a provider and destroys its probes (`dtrace_unregister`). On an error nothing has changed and the
+    /// provider continues to work. On success no CPU is in probe context for any of its probes any more.
     ///
     /// # Safety
     /// [`register`](Self::register) of this framework has returned the id, and the provider was not

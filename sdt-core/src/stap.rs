@@ -1,13 +1,15 @@
-//! SystemTap notes: probes of a Linux process as `perf`, `bpftrace` and `stap` know them, by feature `stapsdt`.
+//! SystemTap notes (feature `stapsdt`): `perf`, `bpftrace` and `stap` find the probes of a Linux process by them.
 //!
-//! A note in section `.note.stapsdt` (type 3, of the owner `stapsdt`) says where a probe is, by which names, and where its arguments
-//! are; and the address of a semaphore, 16 bits that tracers count up while they want the probe (`sys/sdt.h` of SystemTap 4,
-//! `ProbeNote` in the kernel's `tools/perf/util/symbol-elf.c`). A tracer puts a breakpoint over the nop that the note names.
+//! A note in section `.note.stapsdt` (type 3, owner `stapsdt`) contains the address of a probe, its names, the places
+//! of its arguments, and the address of a semaphore: 16 bits that tracers increment while they use the probe
+//! (`sys/sdt.h` of SystemTap 4, `ProbeNote` in the kernel's `tools/perf/util/symbol-elf.c`). A tracer puts a breakpoint
+//! over the nop at the address of the note.
 //!
-//! Without optimisation a site whose arguments could be two words each has a note for each number of words, of which one is executed.
+//! Without optimisation, a site whose arguments can be two words each has a note for each number of words; only one of
+//! them is executed.
 //!
-//! A site is then the one of its route and a test of the semaphore, which both lead to the cold block; there the words are in
-//! registers, and behind the note's nop goes on what the route does.
+//! With this feature, a site consists of the site of its route and a test of the semaphore, and both lead to the cold
+//! block. There the words are in registers, and the code of the route follows the note's nop.
 
 /// Sites that have SystemTap notes.
 ///

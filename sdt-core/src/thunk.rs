@@ -1,10 +1,10 @@
-//! The thunks through which a cold block leaves: functions that preserve every register. All architectures share their
-//! shape; `piece!` of the architecture's file has the instructions.
+//! The thunks that a cold block calls: functions that preserve every register. All architectures share their shape;
+//! `piece!` in the architecture's file defines the instructions.
 //!
 //! A thunk sets up a frame, saves the registers that a C function may change, calls on an aligned stack, restores the
-//! registers, and returns over the bytes of stack that the site has pushed. It keeps the frame chain: `stack()` finds,
-//! next to the framework's own frames, this one, and then the function that fired. [`HIT_SLOTS`](crate::arch::HIT_SLOTS) below
-//! the frame pointer is room for the slots of a hit: mark, words, count.
+//! registers, and pops the bytes that the site has pushed when it returns. It keeps the frame chain: after the
+//! framework's own frames, `stack()` finds this frame, and then the function that fired. The slots of a hit (mark,
+//! words, count) are at [`HIT_SLOTS`](crate::arch::HIT_SLOTS) below the frame pointer.
 
 use core::arch::naked_asm;
 #[cfg(not(sdt_site = "call"))]
@@ -14,15 +14,15 @@ use crate::arch::{EVALUATE_BESIDES, FIRE_BESIDES, WORD_STRIDE, piece};
 use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
 
-/// Bytes of a word on the stack.
+/// The size of a word on the stack in bytes.
 const WORD: usize = 8 * WORD_STRIDE;
 
-/// Fires a probe with `N` arguments. They are on the stack, with what `@call` of `__sdt_arch!` pushes besides.
+/// Fires a probe with `N` arguments. They are on the stack, with the other words that `@call` of `__sdt_arch!` pushes.
 ///
-/// Preserves every general register but those that `__sdt_asm!` clobbers, not the flags.
+/// Preserves every general register except those that `__sdt_asm!` clobbers. Changes the flags.
 ///
 /// # Safety
-/// Only for the assembly of `@call`: it is no C function.
+/// Only the assembly of `@call` may call it: it is not a C function.
 #[unsafe(naked)]
 pub unsafe extern "C" fn thunk<const N: usize>() {
     naked_asm!(
@@ -35,13 +35,13 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
     )
 }
 
-/// Runs the evaluator of `F` over `C`. On the stack are `N` pairs of words, those of the captures and, if it has a size, the
-/// closure, with what `@evaluate` of `__sdt_arch!` pushes besides.
+/// Runs the evaluator of `F` over `C`. On the stack are `N` pairs of words, those of the captures and, if it has a
+/// size, the closure, with the other words that `@evaluate` of `__sdt_arch!` pushes.
 ///
-/// Preserves every general register but those that `__sdt_asm!` clobbers, not the flags.
+/// Preserves every general register except those that `__sdt_asm!` clobbers. Changes the flags.
 ///
 /// # Safety
-/// Only for the assembly of `@evaluate`: it is no C function.
+/// Only the assembly of `@evaluate` may call it: it is not a C function.
 #[unsafe(naked)]
 pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
     naked_asm!(
@@ -53,9 +53,8 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: u
     )
 }
 
-/// Calls [`fire`] as if from the thunk whose frame is `frame`: the frame chain leaves out what an evaluator and its
-/// callees have put on the stack in between, so that `stack()` sees the same frames whether the arguments were costly
-/// or not.
+/// Calls [`fire`] as if from the thunk whose frame is `frame`: the frame chain skips the frames of the evaluator and
+/// its callees, so that `stack()` sees the same frames with and without an evaluator.
 ///
 /// # Safety
 /// That of [`fire`]; `frame` is the frame pointer that an [`evaluate_thunk`] further up the stack has passed on.
@@ -70,9 +69,9 @@ pub unsafe extern "C" fn fire_at(
     naked_asm!(piece!(fire_at), function = sym fire)
 }
 
-/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: the frame chain leaves out the frames in
-/// between. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
-/// that fired next.
+/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: the frame chain skips the frames in
+/// between. The kernel treats its caller as the one artificial frame of C's macro, and the next frame is that of the
+/// function that fired.
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes these arguments.

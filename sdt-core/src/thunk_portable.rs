@@ -9,11 +9,11 @@ use crate::record::Probe;
 /// Fires a probe with words in reverse order.
 ///
 /// # Safety
-/// As [`fire`], with that many words.
+/// Like [`fire`], with this number of words.
 #[inline(never)]
 pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
     words.reverse();
-    // SAFETY: a record of this image, by the contract of this function; `words` is an array of `N`.
+    // SAFETY: `probe` is a record of this image, by the contract of this function; `words` is an array of `N`.
     unsafe { fire(probe, words.as_ptr(), N, core::ptr::null()) }
 }
 
@@ -28,7 +28,7 @@ pub unsafe fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>(mut w
     unsafe { evaluate::<C, F>(words.as_ptr(), core::ptr::null()) }
 }
 
-/// Calls [`fire`]. There is no frame to account for.
+/// Calls [`fire`]. There is no frame to skip.
 ///
 /// # Safety
 /// As [`fire`].

@@ -1,4 +1,5 @@
-//! What arrives of every kind of argument, at declared probes and at open ones, evaluated in place and apart.
+//! The values of arguments of every kind at a hit: of declared probes and open ones, evaluated in place and in a
+//! separate function.
 
 use std::ffi::{CStr, c_char};
 use std::num::NonZero;
@@ -39,7 +40,7 @@ enum Signed {
     Below = -2,
 }
 
-/// Of another crate, so that it has no C name.
+/// A type of another crate, which has no C name.
 struct Foreign(#[allow(dead_code)] u64);
 
 /// D knows its size.
@@ -87,7 +88,7 @@ fn traced(provider: &str, name: &str, f: impl FnOnce()) -> ([u64; ARGS], Vec<Str
     traced_by(None, provider, name, f)
 }
 
-/// The same, and each hit is handed to `hook`.
+/// The same, and passes each hit to `hook`.
 fn traced_by(
     hook: Option<Hook>,
     provider: &str,
@@ -117,7 +118,7 @@ fn place<T: ?Sized>(of: &T) -> u64 {
     std::ptr::from_ref(of).cast::<()>() as u64
 }
 
-/// Not inlined: an argument with it is evaluated apart.
+/// Not inlined: an argument that calls it is evaluated in a separate function.
 #[inline(never)]
 fn same<T>(value: T) -> T {
     std::hint::black_box(value)

@@ -24,7 +24,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     let id = recorder.find("first", "fires").unwrap();
     recorder.enable(id);
 
-    // The second provider refuses after the first has gone: that one has to come back.
+    // The second provider refuses after the first has unregistered, so the first must register again.
     *recorder.refuses.lock().unwrap() = Some("second");
     recorder.disable(id);
     let refused = |provider| {
@@ -74,7 +74,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     };
     // SAFETY: as in `recording_host::attach`.
     unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
-    // In the linker's order.
+    // In the order of the linker.
     let mut names = recorder.names();
     names.sort();
     assert_eq!(names, ["first:again::fires", "second:again::fires"]);

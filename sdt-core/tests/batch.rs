@@ -36,7 +36,7 @@ fn states() -> Vec<State> {
         .collect()
 }
 
-/// How often threads are synchronised meanwhile.
+/// The number of synchronisations meanwhile.
 fn synchronised(change: impl FnOnce()) -> u64 {
     let before = SYNCHRONISED.load(Ordering::Relaxed);
     change();
@@ -74,7 +74,7 @@ fn threads_are_synchronised_for_all_of_them() {
     batch(|| unsafe { set_mode(&many::jumping, Mode::Jump) }).unwrap();
     assert_eq!(states(), [Trap, Trap, Trap, Trap, Jump]);
 
-    // Some go one way, some the other, some nowhere: the jump, and then the nops, or the breakpoint.
+    // Some sites are enabled, some disabled, some unchanged: the jump, and then the nops, or the breakpoint.
     let mixed = synchronised(|| {
         batch(|| {
             disable();
@@ -88,19 +88,19 @@ fn threads_are_synchronised_for_all_of_them() {
     fire();
     assert_eq!(hits(recorder), [2, 1, 2, 1]);
 
-    // What cannot be written to is refused when it is asked for, and left alone at the end.
+    // A site that cannot be written to is refused at the request, and unchanged at the end.
     WRITABLE.store(false, Ordering::Relaxed);
     assert_eq!(synchronised(|| batch(|| recorder.disable(all[0]))), 0);
     assert_eq!(batch(|| recorder.try_enable(all[1])), libc::EACCES);
     assert_eq!(states(), [Trap, Nop, Nop, Nop, Nop]);
     WRITABLE.store(true, Ordering::Relaxed);
 
-    // That one, late as it is, goes with the next.
+    // This change is late, and is done with the next batch.
     batch(|| recorder.enable(all[2]));
     assert_eq!(states(), [Nop, Nop, Trap, Trap, Nop]);
     assert_eq!(synchronised(|| batch(|| ())), 0, "nothing is late");
 
-    // What becomes read-only before the end is left as it was, said to be, and brought where it is to be as soon as it can be.
+    // A site that becomes read-only before the end is unchanged and reported, and is changed as soon as it is writable.
     batch(|| {
         recorder.enable(all[0]);
         WRITABLE.store(false, Ordering::Relaxed);

@@ -54,12 +54,12 @@ const BUILT_IN: [&str; 39] = [
     "pid_t",
 ];
 
-/// What is carried by value.
+/// Types of arguments by value.
 fn argument<A: Argument>() -> Vec<&'static str> {
     A::TYPES.iter().map(|of| of.native.as_str()).collect()
 }
 
-/// What is carried by reference, and a field's type.
+/// Types of arguments by reference, and types of fields.
 fn named<C: CType>() -> Vec<&'static str> {
     let of = |name| Box::leak::<'static>(Box::new(name));
     vec![of(C::NAME).as_str(), of(C::VALUE).as_str()]

@@ -1,4 +1,4 @@
-//! What the names in an argument mean, wherever it is evaluated: what they mean where they stand.
+//! The names in an argument have the same meaning in a separate function as in place.
 #![allow(
     clippy::let_and_return,
     clippy::match_single_binding,
@@ -26,7 +26,7 @@ fn one_by_one() -> MutexGuard<'static, ()> {
     ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What `open::value` carries when `f` fires it.
+/// Returns the argument of `open::value` when `f` fires it.
 fn traced(f: impl FnOnce()) -> u64 {
     static RECORDER: OnceLock<&recording_host::Recorder> = OnceLock::new();
     let _guard = one_by_one();
@@ -40,7 +40,7 @@ fn traced(f: impl FnOnce()) -> u64 {
     recorder.args(id)[0]
 }
 
-/// Not inlined, so that an evaluator evaluates every argument that calls it.
+/// Not inlined, so every argument that calls it is evaluated by an evaluator.
 #[inline(never)]
 fn one(a: u64) -> u64 {
     a
@@ -270,7 +270,7 @@ fn generics() {
     assert_eq!(traced(|| of_length::<4>(5)), 24);
 }
 
-/// What a field's address is taken of is that field, whatever becomes of its neighbours.
+/// The address of a field is the address of that field, even if other fields are moved.
 #[test]
 #[allow(clippy::deref_addrof)]
 fn a_field_by_its_address_leaves_the_others_alone() {
@@ -358,7 +358,7 @@ fn an_address_is_that_of_the_local() {
         )),
         address(&x)
     );
-    // What is borrowed by the function is the same place, wherever it is evaluated.
+    // A value that the function borrows has the same address in a separate function as in place.
     let text = String::from("a");
     assert_eq!(traced(|| sdt_probe!(open::value, address(text.as_ptr()))), address(text.as_ptr()));
 }

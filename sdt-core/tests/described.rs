@@ -1,4 +1,4 @@
-//! What a provider says of itself: stability, privileges, types that D translates.
+//! The declaration of a provider: stability, privileges, and types that D translates.
 
 use core::ffi::c_void;
 

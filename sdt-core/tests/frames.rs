@@ -1,4 +1,4 @@
-//! What a hit leaves on the stack once it is over: nothing by which a later frame could pass for it.
+//! After a hit, the stack contains no marks that could make a later frame look like a hit.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -54,7 +54,7 @@ fn outer(x: u64) {
     sdt_probe!(open::outer, inner(x + 1000), x);
 }
 
-/// So far down that nothing which looks for marks later overwrites any.
+/// So deep that the later search for marks does not overwrite any.
 #[inline(never)]
 fn deep(x: u64) {
     let mut room = MaybeUninit::<[u64; 1024]>::uninit();

@@ -9,14 +9,14 @@ use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
 sdt_provider! {
-    /// What is declared.
+    /// The declaration.
     pub declared {
-        /// With its arguments.
+        /// A probe with arguments.
         fn two(a: u8, b: i64);
     }
 }
 
-/// Only probes say what D would know of it.
+/// Only probes describe the type for D.
 #[derive(CType)]
 #[repr(C)]
 struct Carried {

@@ -44,7 +44,7 @@ unsafe impl Patcher for Account {
 fn fetched(encoding: &Encoding, before: &[u8], steps: &[Step]) -> BTreeSet<Vec<u8>> {
     let head = encoding.breakpoint.as_bytes().len();
     let mut all = BTreeSet::from([before.to_vec()]);
-    // What CPUs may see now; and what they see once synchronised.
+    // The code that CPUs may see now, and the code that they see after synchronisation.
     let (mut views, mut memory) = (all.clone(), before.to_vec());
     for step in steps {
         match step {
@@ -115,7 +115,7 @@ fn walk(
             State::Jump => jump,
             State::Trap => None,
         };
-        // SAFETY: as above. In trap the tail is the nop's.
+        // SAFETY: a buffer of our own, of which this thread changes nothing while `now` exists. In trap the tail is the nop's.
         let now = unsafe { std::slice::from_raw_parts(patchpoint as *const u8, nop.len()) };
         match code {
             Some(code) => assert_eq!(now, code.as_bytes()),

@@ -41,7 +41,7 @@ fn what_cannot_be_written_is_an_error_of_enabling() {
     fire(2);
     assert_eq!(recorder.hits(id), 0);
 
-    // What failed is not counted: this is the first enabling.
+    // A failed attempt does not count: this is the first enabling.
     WRITABLE.store(true, Ordering::Relaxed);
     recorder.enable(id);
     fire(2);

@@ -12,7 +12,10 @@ fn sites_with_different_arguments_are_refused() {
     sdt_probe!(broken::start, 1u16);
     let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert_eq!(error, AttachError::Arguments { provider: c"broken", name: c"start" });
-    assert_eq!(error.to_string(), "two sites fire broken:::start with different arguments");
-    // It is refused again, not half done.
+    assert_eq!(
+        error.to_string(),
+        "two sites fire broken:::start with different arguments: make them agree, or declare the provider"
+    );
+    // A second attempt is refused too: the first one left nothing attached.
     assert!(recording_host::try_attach(Mode::Trap).is_err());
 }

@@ -20,6 +20,6 @@ fn declarations_that_contradict_each_other_are_refused() {
     assert_eq!(error, AttachError::Provider { provider: c"disk" });
     assert_eq!(
         error.to_string(),
-        "provider disk is declared twice, with different stability or privileges"
+        "provider disk is declared twice, with different stability or privileges: make the declarations agree"
     );
 }

@@ -16,5 +16,5 @@ fn a_ragged_set_is_refused() {
     let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     let AttachError::RaggedSet(set) = error else { panic!("{error}") };
     assert_eq!((set.section, set.bytes % 32, set.record), ("sdt_sites", 8, 32));
-    assert!(error.to_string().contains("linked wrongly"), "{error}");
+    assert!(error.to_string().contains("linked incorrectly"), "{error}");
 }

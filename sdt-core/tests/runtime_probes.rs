@@ -1,5 +1,6 @@
-//! Probes that are made at run time, at a framework that carries five arguments and asks for the others, as FreeBSD's and
-//! illumos's `dtrace_probe` do: what arrives of the arguments, and what becomes of a probe that it destroys at once.
+//! Probes that are made at run time, in a framework that passes five arguments and asks for the others, like
+//! `dtrace_probe` of FreeBSD and illumos. Tests the values of the arguments, and a probe that the framework destroys at
+//! once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ use sdt_core::ops::{
 };
 use sdt_core::runtime::{AddError, Probe, Provider, RemoveError, Slot, arg, pair};
 
-/// Its one provider, and what was recorded.
+/// Its only provider, and the recorded hits.
 #[derive(Debug)]
 struct Five {
     registered: Mutex<Option<(ProviderOps, usize)>>,
@@ -50,7 +51,7 @@ impl Five {
         assert_eq!(unsafe { ops.enable.unwrap()(arg as _, id, parg as _) }, 0);
     }
 
-    /// As deep in the stack as `dtrace_probe` is when it asks.
+    /// At the same depth of the stack as `dtrace_probe` when it asks.
     #[inline(never)]
     fn ask(&self, id: u32, argno: usize, depth: usize) -> u64 {
         let room = std::hint::black_box([depth; 32]);
@@ -123,7 +124,7 @@ unsafe impl Framework for Five {
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         let id = id.load(Ordering::Acquire);
-        // What comes behind the fifth is lost here.
+        // The arguments after the fifth are lost here.
         let five: [u64; 5] = std::array::from_fn(|at| args[at]);
         let seen = |before: u32| {
             std::array::from_fn(|at| match five.get(at) {
@@ -171,7 +172,7 @@ fn all_ten_arrive() {
     outer.fire(&words(300)).unwrap();
     let hits = std::mem::take(&mut *FIVE.hits.lock().unwrap());
     assert_eq!(hits, [(1, words(100)), (2, words(200)), (1, words(300))]);
-    // What is two words is two arguments.
+    // A value of two words is two arguments.
     let [text, length] = pair::<&str>();
     let said = PROVIDER.add(c"main", c"said", &[arg::<u32>(), text, length]).unwrap();
     let types: Vec<_> = said.args().map(|of| of.native.as_str()).collect();

@@ -43,13 +43,13 @@ fn twin(n: u64) {
     probe::probe!(twin, costly, n * 2);
 }
 
-/// By its address the program knows where it was loaded.
+/// Its address shows the program where it was loaded.
 #[unsafe(no_mangle)]
 #[used]
 #[allow(non_upper_case_globals)]
 static stap_test_mark: u64 = 0;
 
-/// What a note says.
+/// The contents of a note.
 #[derive(Debug)]
 struct Note {
     location: u64,
@@ -94,7 +94,7 @@ fn notes_are_as_others_leave_them() {
     let exe = std::fs::read("/proc/self/exe").unwrap();
     let file = object::File::parse(&*exe).unwrap();
     let notes = notes(&file);
-    // Of whose definition the linker has kept, if of any: that of others is not retained.
+    // The linker keeps the definition of one of them, if any; it does not retain the others.
     let base = file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
     let of = |provider: &str, name: &str| {
         let found = notes.iter().filter(|note| note.provider == provider && note.name == name);
@@ -125,7 +125,7 @@ fn notes_are_as_others_leave_them() {
     assert_eq!(hits[0].semaphore, hits[1].semaphore, "and one semaphore");
     assert_ne!(hits[0].location, hits[1].location);
 
-    // As a tracer does: the semaphore counted up. Programs are loaded elsewhere than they were linked.
+    // Increments the semaphore, like a tracer. Programs are not loaded at the address of the link.
     let costly = of("ours", "costly")[0];
     let linked = file.symbols().find(|symbol| symbol.name() == Ok("stap_test_mark")).unwrap();
     let mark = (&raw const stap_test_mark).addr();
@@ -145,7 +145,7 @@ fn notes_are_as_others_leave_them() {
     assert_eq!(EVALUATED.load(Ordering::Relaxed), 1);
 }
 
-/// What a program of the system's says of this one; nothing where there is no such program.
+/// Returns the output of a system program about this program; nothing if the system program does not exist.
 fn said_by(program: &str, args: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(args).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => return None,

@@ -98,7 +98,7 @@ fn hit(text: &str, programs: usize) -> Option<(Duration, u64)> {
     // SAFETY: the ops do nothing.
     let provider =
         unsafe { dtrace.register(c"t", &ProviderAttr::SDT, none, &ProviderOps::INERT, null).ok()? };
-    // SAFETY: as above.
+    // SAFETY: the ops do nothing, with any `parg`.
     let [probe, first] = [c"p", c"first"]
         .map(|name| unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null).unwrap() });
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());

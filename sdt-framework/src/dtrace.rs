@@ -258,7 +258,7 @@ impl<H: Host> Dtrace<H> {
     /// enablings have been removed ([`Again`](FrameworkError::Again) until then).
     ///
     /// # Errors
-    /// These, [`FrameworkError::NotFound`] if there is no such provider, and [`FrameworkError::ProbeContext`].
+    /// [`FrameworkError::Busy`] and [`FrameworkError::Again`] as above, [`FrameworkError::NotFound`] if there is no such provider, and [`FrameworkError::ProbeContext`].
     pub fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
         self.0.need_thread()?;
         self.0.unregister(provider)
@@ -372,7 +372,7 @@ impl<H: Host> Dtrace<H> {
     /// Probe context: callable anywhere, with interrupts off and any lock held. An `id` that no probe has is counted as
     /// unknown.
     pub fn probe<const COUNT: usize>(&self, id: ProbeId, args: &[u64; COUNT]) {
-        const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
+        const { assert!(COUNT <= ARGS, "a probe can have at most 10 arguments") };
         let mut all = [0; ARGS];
         all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
         self.0.host.without_interrupts(|| self.0.record(id.get(), Args::All(&all)));
@@ -544,7 +544,7 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer reads records
 ///
-/// And their descriptions.
+/// Also the descriptions of the records.
 impl<H: Host> Dtrace<H> {
     /// Describes an enabled probe of a consumer and the data of its records (`DTRACEIOC_EPROBE`). Writes the descriptions after
     /// the first `skip`, as many as fit. `None` if the consumer has no enabled probe with this number.

@@ -231,7 +231,7 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     }
 
     /// # Safety
-    /// As [`Patcher::store`].
+    /// The contract is that of [`Patcher::store`].
     unsafe fn write(address: usize, bytes: &[u8]) {
         M::without_interrupts(|| {
             // SAFETY: the caller guarantees that the bytes are text of a site, as `Patcher::store` requires, and
@@ -347,7 +347,7 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
 pub enum StartError {
     /// The framework refused the memory.
     Memory(InitError),
-    /// There is no room for D's own provider and its three probes.
+    /// There is no room for the provider `dtrace` and its three probes.
     Own(FrameworkError),
     /// The image's probes could not be attached.
     Probes(AttachError),
@@ -369,7 +369,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(error) => error.fmt(f),
-            Self::Own(error) => write!(f, "no room for the provider dtrace: {error}"),
+            Self::Own(error) => write!(f, "the provider dtrace cannot be registered: {error}"),
             Self::Probes(error) => error.fmt(f),
         }
     }

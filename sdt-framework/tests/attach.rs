@@ -1,5 +1,5 @@
-//! An image is attached and detached while the framework refuses what it can refuse, at every position, with
-//! consumers who look on and who take part.
+//! Attaches and detaches an image while the framework refuses each call that can fail, with consumers that list probes
+//! and consumers that enable them.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ struct Faulty(Mutex<Plan>);
 struct Plan {
     /// Calls so far: whether each creates a probe.
     calls: Vec<bool>,
-    /// Those that fail, from 0.
+    /// The numbers of the calls that fail, from 0.
     fail: BTreeSet<u32>,
     /// Simulates another thread before each call.
     meanwhile: fn(call: u32),
@@ -80,7 +80,7 @@ impl Faulty {
             let mut plan = self.0.lock().unwrap();
             let call = plan.calls.len() as u32;
             plan.calls.push(creates);
-            // What comes in between is not interrupted itself.
+            // A call in between is not interrupted itself.
             (call, plan.fail.contains(&call), std::mem::replace(&mut plan.meanwhile, |_| {}))
         };
         meanwhile(call);
@@ -317,14 +317,14 @@ fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
                 }
             })
             .unwrap_err();
-            // What was there when it enabled, and what came to be later: all that was created.
+            // The probes that existed when it enabled, and those created later.
             let before = &calls[..fails as usize];
             let enabled = before.iter().filter(|creates| **creates).count() as u64;
             assert_eq!(error.must_stay(), enabled > 0, "{fails}, {enables}: {error}");
             let hits = DTRACE.counters().hits;
             fire(1);
             let fired = DTRACE.counters().hits - hits;
-            // Of the first probe there are two sites.
+            // The first probe has two sites.
             assert!(fired == enabled || fired == enabled + 1, "{fired}");
             assert_eq!(listed(), [""; 0]);
             if enabled > 0 {
@@ -373,12 +373,12 @@ fn a_refused_detach_changes_nothing_or_says_so() {
         }
     }
     assert!(refused > 0 && reduced > 0, "{refused}, {reduced}");
-    // With a consumer there the framework itself refuses.
+    // While a consumer is open, the framework itself refuses.
     assert_eq!(attach(&[], |_| {}), Ok(()));
     let consumer = DTRACE.open().unwrap();
     let busy = detach(&[]).unwrap_err();
     assert_eq!(busy.errno(), FrameworkError::Busy.errno());
-    // As FreeBSD does before it asks the module: its probes are destroyed, and come back when it stays.
+    // Like FreeBSD before it calls the module: the probes are destroyed, and created again if the module stays loaded.
     assert_eq!(DTRACE.destroy_module(c"image"), Ok(DECLARED as usize));
     assert_eq!(detach(&[]), Err(busy));
     DTRACE.close(consumer).unwrap();
@@ -405,7 +405,7 @@ fn a_probe_is_created_once_whoever_looks_on() {
     assert_eq!(detach(&[]), Ok(()));
 }
 
-/// As above, with a thread that lists all the time.
+/// The same test, with a thread that lists probes continuously.
 #[test]
 fn a_probe_is_created_once_under_load() {
     let _turn = turn();

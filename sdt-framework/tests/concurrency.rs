@@ -93,7 +93,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
                 }
                 thread::yield_now();
                 assert_eq!(dtrace.disable(y, &spec("flicker")), Ok(1));
-                // No CPU records for y any more, so this reads all its records.
+                // No CPU records for `y` any more, so this reads all its records.
                 for cpu in 0..CPUS {
                     take(&mut records, &mut drops, y, cpu);
                 }
@@ -127,7 +127,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     assert!(drops.iter().sum::<u64>() > 0, "no buffer was ever full: the test shows too little");
     let mut seen = HashSet::new();
     for record in &of_y {
-        // It has enabled the two by turns, the flickering one first; most are not enabled any more.
+        // It has enabled the two alternately, the flickering one first; most are disabled again.
         let probe = if record.epid % 2 == 1 { flicker } else { steady };
         assert!([probe.get(), u32::MAX].contains(&record.probe.get()));
         assert_eq!(record.args[2], !record.args[0], "a torn record");
@@ -221,8 +221,8 @@ unsafe extern "C" fn argval(
 
 const MORTAL: ProviderOps = ProviderOps { getargval: Some(argval), ..ProviderOps::INERT };
 
-/// CPUs go on hitting an id while its probe is created, enabled, disabled and destroyed, consumers open
-/// and close, and the provider comes and goes.
+/// CPUs hit an id continuously while its probe is created, enabled, disabled and destroyed, consumers open and close,
+/// and the provider registers and unregisters.
 #[test]
 fn a_provider_that_is_gone_is_never_called() {
     let dtrace: Box<Busy> = busy();

@@ -31,7 +31,7 @@ fn lamp() -> (&'static Small, ProbeId, ProbeId) {
 const LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n";
 const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
 
-/// What one line prints.
+/// Returns the output of one line.
 fn typed(console: &mut Console<'_>, line: &str) -> Result<String, ConsoleError> {
     let mut out = String::new();
     console.command(line, &mut out).map(|()| out)
@@ -71,7 +71,7 @@ fn hits_are_printed_with_their_arguments() {
     assert_eq!(out, [hit, other].concat());
     out.clear();
 
-    // What is left is printed at the end, and what follows is not recorded.
+    // The remaining records are printed at the end, and later hits are not recorded.
     dtrace.probe(off, &args);
     assert_eq!(typed(&mut console, "stop").unwrap(), other);
     dtrace.probe(off, &args);

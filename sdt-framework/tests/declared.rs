@@ -1,4 +1,4 @@
-//! What modules declare, and symbols by name, over a line: in pieces, and to whom it is there.
+//! Declarations of modules, and symbols by name, over a line: split into pieces, and with the rights of the consumer.
 #![cfg(feature = "server")]
 
 use std::cell::Cell;
@@ -23,7 +23,7 @@ thread_local! {
     static SHOWING: Cell<bool> = const { Cell::new(false) };
     /// A provider was asked for probes meanwhile: one that asks for modules would wait for ever.
     static DISTURBED: Cell<bool> = const { Cell::new(false) };
-    /// How often one was asked.
+    /// The number of requests.
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -34,7 +34,7 @@ unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {
 
 const OPS: ProviderOps = ProviderOps { provide: Some(provide), ..ProviderOps::INERT };
 
-/// A line of a module's text, with what an assembler puts behind names.
+/// A line of a module's text, with the suffixes that an assembler adds to names.
 const LINE: &str = "struct\tstruct s\t8\t8\0\0\0\0\n";
 const LINES: usize = 200;
 
@@ -81,10 +81,10 @@ fn dtrace() -> &'static Small {
         [(c"user", c"open", Privileges::USER), (c"kernel", c"closed", Privileges::KERNEL)]
     {
         let null = std::ptr::null_mut();
-        // SAFETY: the ops take any pointer, and stay.
+        // SAFETY: the ops accept any pointer, and are static.
         let provider =
             unsafe { dtrace.register(name, &ProviderAttr::SDT, privileges, &OPS, null) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the ops accept any pointer, and are static.
         unsafe { dtrace.probe_create(provider, module, c"f", c"n", 0, null) }.unwrap();
     }
     dtrace

@@ -12,7 +12,7 @@ use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerError, ConsumerId, Counters};
 
-/// What `getargval` of [`fallback`] is given to fire, and what it was asked.
+/// The arguments that `getargval` of [`fallback`] returns, and its calls.
 struct Nested {
     dtrace: Box<Small>,
     inner: Cell<Option<ProbeId>>,
@@ -170,11 +170,11 @@ fn a_cpu_without_room_is_counted() {
     assert_eq!(dtrace.counters(), expected);
 }
 
-/// Each error says in a line what was wrong with what.
+/// Each error states the object and the defect in one line.
 #[test]
 fn errors_read_well() {
     let full = ConsumerError::TooManyEnablings { needed: 3, left: 2 };
-    assert_eq!(full.to_string(), "3 probes match and only 2 enablings are left; enable fewer");
+    assert_eq!(full.to_string(), "3 probes match, and only 2 more can be enabled; enable fewer");
     let closed = ConsumerError::NotOpen(ConsumerId::new(4).unwrap());
     assert_eq!(closed.to_string(), "consumer 4 is not open");
     let ops = ProviderOps { destroy: None, ..OPS };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// From the bottom up: the base, the layers of `docs/architecture.md`, the facade and its users.
+/// The layers from the bottom to the top: the base, the layers of `docs/architecture.md`, the facade and its users.
 const LAYERS: [&[&str]; 7] = [
     &["base", "kernel"],
     &["machine"],
@@ -40,7 +40,7 @@ fn module(source: &Path, path: &Path) -> Vec<String> {
     parts
 }
 
-/// What a file is made of, without comments, strings and its tests.
+/// Returns the code of a file without comments, strings and tests.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).fold(
@@ -97,7 +97,7 @@ fn expand<'t>(text: &'t str, mut prefix: Vec<String>, all: &mut Vec<Vec<String>>
     }
 }
 
-/// Which files each file imports.
+/// Returns the imports of each file.
 fn imports() -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();

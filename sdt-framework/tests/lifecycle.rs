@@ -21,7 +21,7 @@ fn with_two_probes<'a>(
     (p, a, b)
 }
 
-/// What it was asked, apart from providing.
+/// The calls except `provide`.
 fn asked(provider: &TestProvider) -> Vec<Call> {
     provider.calls().into_iter().filter(|call| !matches!(call, Call::Provide(_))).collect()
 }
@@ -111,7 +111,7 @@ fn a_full_buffer_drops_the_newest_and_counts() {
     assert_eq!(taken(2), ((16..24).collect(), 6));
     assert_eq!(taken(0), (vec![], 0));
 
-    // What a consumer leaves behind is not its successor's.
+    // A consumer does not inherit the data of an earlier one.
     fire(0..20);
     dtrace.close(x).unwrap();
     let y = dtrace.open().unwrap();
@@ -156,7 +156,7 @@ fn a_module_takes_its_probes_along_whoever_provides_them() {
     let c = create(&*dtrace, q, [c"m", c"g", c"c"], 30);
     let other = create(&*dtrace, q, [c"mm", c"g", c"c"], 40);
     let x = dtrace.open().unwrap();
-    // An enabled probe of another module is no hindrance, nor is an open consumer.
+    // An enabled probe of another module does not prevent it, nor does an open consumer.
     dtrace.enable(x, &spec("mm::")).unwrap();
     two.calls();
     assert_eq!(dtrace.destroy_module(c"m"), Ok(3));
@@ -202,7 +202,7 @@ fn an_invalidated_provider_can_go_when_its_enablings_have_gone() {
     dtrace.close(x).unwrap();
     // y is open still.
     assert_eq!(dtrace.unregister(p), Ok(()));
-    // It was not asked for probes any more, and all else was called, as in the kernels.
+    // It was not called for probes any more; all other calls were made, as in the kernels.
     assert_eq!(
         provider.calls(),
         [Call::Disable(a.get(), 10), Call::Destroy(a.get(), 10), Call::Destroy(b.get(), 20)]
@@ -342,7 +342,7 @@ fn a_probe_that_finds_no_ecb_is_counted() {
     assert_eq!(dtrace.close(x), Ok(()));
     let y = dtrace.open().unwrap();
     assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
-    // What is refused is not retained either.
+    // A refused enabling is not retained either.
     assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
     assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
     assert!(dtrace.enable(y, &spec("p:::")).is_err());

@@ -175,7 +175,7 @@ fn argument_types() {
     assert_eq!(types(&dtrace, untyped.get()), []);
 }
 
-/// As typed, with all four names, and with white space around each left out.
+/// A description as typed, with all four names, and without the white space around each.
 #[test]
 fn descriptions_are_shown_whole() {
     let shown = |text, last| Spec::parse(text, last).unwrap().to_string();

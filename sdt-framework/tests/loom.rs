@@ -5,7 +5,7 @@
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// What `src/base` is to the framework.
+/// Stands for the framework's `src/base`.
 mod base {
     pub(crate) mod sync {
         pub(crate) use loom::cell::UnsafeCell;
@@ -52,7 +52,7 @@ impl Cpu {
     }
 }
 
-/// Which chain a node belongs to, and its place there.
+/// The chain of a node, and its position there.
 type Body = (char, u32);
 
 /// One CPU walks chain `a` while its first node is moved to chain `b` as ECBs are moved.
@@ -172,9 +172,9 @@ unsafe impl Host for Cpu {
 /// A thread hits a probe while it is disabled and destroyed, and its id becomes another provider's.
 fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
     struct World {
-        /// Where the first provider keeps the id.
+        /// The place where the first provider stores the id.
         id: AtomicU32,
-        /// Whose probe the id is: an entry of the framework's table.
+        /// The provider of the probe with this id: an entry of the framework's table.
         entry: UnsafeCell<&'static str>,
         cpu: Cpu,
     }
@@ -194,7 +194,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
                 let mut recorded = None;
                 hit(&world.cpu, &world.id, &mut |id| {
                     assert_eq!(id, 1);
-                    // SAFETY: loom tells if it is not so.
+                    // SAFETY: loom detects concurrent accesses, and fails the test.
                     recorded = Some(world.entry.with(|entry| unsafe { *entry }));
                 });
                 recorded
@@ -203,7 +203,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
         // `disable`, and what `unregister` does before the entry is free.
         world.id.store(0, Ordering::Release);
         world.cpu.sync();
-        // SAFETY: as above.
+        // SAFETY: loom detects concurrent accesses, and fails the test.
         world.entry.with_mut(|entry| unsafe { *entry = "vault:::unlock" });
         let recorded = firing.join().unwrap();
         assert_ne!(recorded, Some("vault:::unlock"), "recorded as another one's hit");

@@ -71,14 +71,14 @@ mod table;
 
 use sdt_core::ops;
 
-/// What `sdt-core` has under this name.
+/// The items of `sdt-core` with this name.
 mod route {
     pub(crate) mod attachment {
         pub(crate) use crate::attach::Attachment;
     }
 }
 
-/// What `sdt-core` has under these names, without linker sets and text.
+/// The items of `sdt-core` with these names, without linker sets and text.
 mod attach {
     use core::ffi::CStr;
 
@@ -242,7 +242,7 @@ use sdt_framework::{Config, Dtrace, Host, RawMutex, Spec};
 use attach::Attachment;
 use record::Provider;
 
-/// Nothing fires here.
+/// No probe fires here.
 struct Machine;
 
 // SAFETY: the models fire no probes, so no thread is in probe context.
@@ -377,7 +377,7 @@ fn with_two_places_that_create_them_they_are() {
 }
 
 thread_local! {
-    /// Where `look_up_and_create` creates probes. Loom runs its threads on one.
+    /// The framework in which `look_up_and_create` creates probes. Loom runs its threads on one.
     static FRAMEWORK: std::cell::Cell<Option<&'static Registering>> =
         const { std::cell::Cell::new(None) };
 }
@@ -391,7 +391,7 @@ unsafe extern "C" fn look_up_and_create(arg: *mut c_void, _: *const ProbeDesc) {
         let found = unsafe { framework.probe_lookup(id, c"m", c"none", probe.name()) };
         if found.is_none() {
             let parg = core::ptr::from_ref(probe).cast_mut().cast();
-            // SAFETY: as above; the ops take a probe as `parg`.
+            // SAFETY: the provider is registered, and the ops accept a probe as `parg`.
             unsafe { framework.probe_create(id, c"m", c"none", probe.name(), 1, parg) }.unwrap();
         }
     }

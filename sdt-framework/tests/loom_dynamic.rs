@@ -5,7 +5,7 @@
 use base::sync::AtomicU32;
 use loom::thread;
 
-/// What `src/base` is to the framework.
+/// Stands for the framework's `src/base`.
 mod base {
     pub(crate) mod sync {
         pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};

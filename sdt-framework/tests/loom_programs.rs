@@ -1,4 +1,4 @@
-//! What a CPU records for programs and its consumer takes away, under every order of steps that loom knows.
+//! Records that a CPU writes for programs and the consumer reads, in every order of steps that loom explores.
 //!
 //! The modules are compiled a second time, against loom's types.
 
@@ -23,7 +23,8 @@ use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pair::Pair;
 use speculation::{Cleaning, Speculation};
 
-/// CPUs that go into probe context and out of it, and who waits for them, as [`Host::sync`](sdt_framework::Host) says.
+/// CPUs that enter and leave probe context, and a thread that waits for them as [`Host::sync`](sdt_framework::Host)
+/// requires.
 struct Cpus<const N: usize>([AtomicUsize; N]);
 
 impl<const N: usize> Cpus<N> {
@@ -81,11 +82,11 @@ fn a_switch_loses_nothing() {
     });
 }
 
-/// What two CPUs have of a speculation, and what has become of it.
+/// The records of two CPUs in a speculation, and its state.
 struct Model {
     cpus: Cpus<2>,
     speculation: [Speculation; 1],
-    /// How many records each CPU has, and whether there are any.
+    /// The number of records of each CPU, and whether it has any.
     parts: [(UnsafeCell<u32>, AtomicU32); 2],
     kept: AtomicU32,
 }
@@ -192,7 +193,7 @@ fn what_is_committed_is_kept_once() {
     });
 }
 
-/// The same, discarded, and taken again at once: nothing of the one before is in it.
+/// The same, with a speculation that is discarded and reused at once: it contains no earlier records.
 #[test]
 fn what_is_discarded_is_in_nothing_else() {
     loom::model(|| {

@@ -61,7 +61,8 @@ fn a_cpu_that_comes_late_is_recorded() {
     let id = unsafe { Box::leak(Box::new(provider)).register(dtrace, c"cpus") }.unwrap();
     let probe = create(dtrace, id, [c"", c"", c"up"], 0);
 
-    // There is room for two consumers with their buffers, as was said, and not for a third, unless they may be smaller.
+    // As documented, the memory suffices for two consumers with their buffers, and not for a third, unless the buffers
+    // may be smaller.
     let start = || {
         let consumer = dtrace.open()?;
         let manual = BufResize::Manual.number().into();
@@ -88,7 +89,7 @@ fn a_cpu_that_comes_late_is_recorded() {
     dtrace.close(consumer).unwrap();
 }
 
-/// What the guide says of a small kernel.
+/// The numbers of the guide for a small kernel.
 #[test]
 fn it_takes_little() {
     let room = Config { probes: 64, ecbs: 64, buffer: 16 << 10, ..Config::DEFAULT };
@@ -144,7 +145,7 @@ unsafe impl Machine for Patched {
     }
 }
 
-/// How many stores and rendezvous there have been since this was last asked.
+/// Returns the numbers of stores and rendezvous since the last call.
 fn done() -> (usize, usize) {
     (STORES.swap(0, Ordering::Relaxed), RENDEZVOUS.swap(0, Ordering::Relaxed))
 }

@@ -39,7 +39,7 @@ fn memory_of_any_size_is_taken_or_refused() {
             let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
             let refused = Err(InitError::TooSmall { needed: TABLES, given: bytes });
             assert_eq!(dtrace.init(memory(bytes), &SMALL), refused);
-            // And may come again.
+            // A second attempt can succeed.
             assert_eq!(dtrace.init(memory(TABLES), &SMALL), Ok(()));
         }
     }
@@ -55,14 +55,14 @@ fn memory_of_any_size_is_taken_or_refused() {
     let none = Config { ecbs: 0, ..SMALL };
     let refused = dtrace.init(memory(TABLES), &none).unwrap_err();
     assert_eq!(refused, InitError::BadCount { field: "ecbs", count: 0 });
-    assert!(refused.to_string().contains("ecbs is 0"), "{refused}");
+    assert!(refused.to_string().contains("ecbs of the configuration is 0"), "{refused}");
     let huge = Config { probes: usize::MAX / 8, ..SMALL };
     assert!(matches!(dtrace.init(memory(64), &huge), Err(InitError::BadCount { .. })));
     let large = Config { probes: (1 << 31) - 1, ..SMALL };
     assert!(matches!(dtrace.init(memory(64), &large), Err(InitError::TooSmall { .. })));
 }
 
-/// As the documentation of `Config` has it.
+/// The values in the documentation of `Config`.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes_are_as_documented() {
@@ -79,7 +79,7 @@ fn sizes_are_as_documented() {
     for ((what, size), (.., documented)) in sizes.iter().zip(&more) {
         assert!(size <= documented && size + 8 >= *documented, "{what}: {size}; {sizes:?}");
     }
-    // What is outside of the memory.
+    // The bytes outside the memory.
     assert!(size_of::<Small>() <= 1024, "{}", size_of::<Small>());
 
     let dtrace = small();
@@ -149,7 +149,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     let refused = dtrace.go(y).unwrap_err();
     let ConsumerError::NoMemory { needed, left } = refused else { panic!("{refused}") };
     assert!(needed >= 2 * CPUS * bytes && left < needed && left == dtrace.memory_left().unwrap());
-    assert!(refused.to_string().contains("ask for smaller buffers"), "{refused}");
+    assert!(refused.to_string().contains("use smaller buffers"), "{refused}");
     // Smaller ones fit, or the same when the other one has gone.
     set_buffer(&dtrace, y, bytes / 4).unwrap();
     assert_eq!(dtrace.go(y), Ok(()));
@@ -163,7 +163,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     assert_eq!(dtrace.memory_left().unwrap(), all);
 }
 
-/// Somebody may ask for more than numbers can say.
+/// A request may exceed the range of the number.
 #[test]
 fn a_size_that_overflows_is_refused() {
     let dtrace = small();
@@ -242,7 +242,7 @@ fn refused_registrations_take_nothing() {
         unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     }
     let all = dtrace.memory_left().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the provider outlives the framework.
     let refused = unsafe {
         let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
         dtrace.register(c"p", attr, privileges, &common::OPS, provider.arg())

@@ -11,7 +11,7 @@ use common::{drain, spec};
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 use sdt_framework::{Config, Dtrace, Host};
 
-/// What other threads do before the one that fires has turned interrupts off.
+/// The work of other threads before the firing thread has turned interrupts off.
 static OTHERS: Mutex<Option<fn()>> = Mutex::new(None);
 
 struct Uniprocessor;
@@ -42,7 +42,7 @@ static DTRACE: Dtrace<Uniprocessor> = Dtrace::new(Uniprocessor);
 /// Room for one probe, so that the id is used again.
 const CONFIG: Config = Config { providers: 2, probes: 1, ecbs: 8, consumers: 2, buffer: 1664 };
 
-/// Where the provider keeps its probe's id while it is enabled.
+/// The place where the provider stores its probe's id while the probe is enabled.
 static ID: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {

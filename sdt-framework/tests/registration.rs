@@ -1,4 +1,4 @@
-//! What `register` and `probe_create` take and refuse.
+//! Values that `register` and `probe_create` accept and refuse.
 
 mod common;
 
@@ -12,7 +12,7 @@ unsafe extern "C" fn usermode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -
     0
 }
 
-/// Registers with a framework of its own; the check and the framework have to agree.
+/// Registers with a framework of its own; the check and the framework must agree.
 fn attempt(
     name: &CStr,
     privileges: Privileges,

@@ -98,10 +98,10 @@ fn a_provider_with_rules() {
     assert_eq!(arguments("tick-3"), 3);
 
     let x = DTRACE.open().unwrap();
-    // What this asks for is made, and enabled once.
+    // The requested probe is created, and enabled once.
     assert_eq!(DTRACE.enable(x, &spec("tick:::tick-5")), Ok(1));
     assert_eq!(RULES.calls(), [("enabled", "tick-5".into())]);
-    // An enabling is for what comes later, too, made in whatever way.
+    // An enabling also matches probes that are created later, in any way.
     assert_eq!(DTRACE.enable(x, &spec("tick:::tick-[78]")), Ok(0));
     assert_eq!(listed("tick-7"), ["tick:::tick-7"]);
     assert_eq!(RULES.calls(), [("enabled", "tick-7".into())]);

@@ -34,9 +34,9 @@ static ATTACHMENT: Attachment = Attachment {
     module: c"image",
 };
 
-/// Another one, as the child of a `fork` has.
+/// A second framework, as in the child of a `fork`.
 static SECOND: Dtrace<Uniprocessor> =
-    // SAFETY: as above.
+    // SAFETY: one thread at a time calls this framework.
     Dtrace::new(unsafe { Uniprocessor::new() });
 
 static MEMORY_OF_SECOND: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
@@ -90,7 +90,7 @@ fn they_come_and_go_with_the_image() {
     // Refused by whichever is first, and all is as it was.
     let Err(DetachError::Refused(refusal)) = attach::detach() else { panic!("it went") };
     assert_eq!(refusal.error, FrameworkError::Busy);
-    assert!(refusal.to_string().starts_with("provider other was refused: "), "{refusal}");
+    assert!(refusal.to_string().starts_with("the framework refused provider other: "), "{refusal}");
     assert_eq!(listed(), all);
     fire(1);
     hit.fire(&[2]).unwrap();
@@ -105,7 +105,7 @@ fn they_come_and_go_with_the_image() {
     assert_eq!(hit.fire(&[3]), Ok(()), "no consumer records it");
     assert!(SCRIPT.is_open());
     assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
-    // What is added and removed meanwhile is so afterwards.
+    // Probes that are added and removed meanwhile have the same state afterwards.
     assert_eq!(quiet.remove(), Ok(()));
     let new = SCRIPT.add(c"main", c"new", &[]).unwrap();
     assert_eq!(listed(), [""; 0]);
@@ -113,7 +113,7 @@ fn they_come_and_go_with_the_image() {
     let all = ["compiled:image:none:hit", "script:image:main:hit", "script:image:main:new"];
     assert_eq!(listed(), all);
 
-    // To another framework they go with it.
+    // With the image, they move to another framework.
     assert_eq!(attach::detach(), Ok(()));
     SECOND.init(MEMORY_OF_SECOND.take().unwrap(), &CONFIG).unwrap();
     // SAFETY: the image is not unloaded, and no thread fires.

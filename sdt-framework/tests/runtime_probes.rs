@@ -63,7 +63,7 @@ fn a_provider_is_made_fires_and_goes() {
     let hits: Vec<_> = drain(dtrace, consumer, 0).iter().map(|hit| hit.args).collect();
     assert_eq!(hits, [common::and_zeros([u64::MAX, 7]), common::and_zeros([1, 2])]);
 
-    // An enabling is for what comes later, too.
+    // An enabling also matches probes that are created later.
     assert_eq!(dtrace.enable(consumer, &spec("script:::late-*")), Ok(0));
     let late = script.add(c"main", c"late-1", &[arg::<u8>()]).unwrap();
     assert!(late.is_enabled());
@@ -194,7 +194,7 @@ fn what_is_enabled_is_not_removed() {
     assert_eq!(a.remove(), Err(RemoveError::Enabled));
     assert_eq!(script.close(), Err(CloseError::Framework(FrameworkError::Busy)));
     a.fire(&[1]).unwrap();
-    // What is not enabled goes, though a consumer is there; the other stays what it was.
+    // A probe that is not enabled is removed even while a consumer is open; the other one does not change.
     assert_eq!(b.remove(), Ok(()));
     assert_eq!(b.remove(), Err(RemoveError::Removed));
     assert_eq!(b.fire(&[1]), Err(FireError::Removed));
@@ -216,7 +216,7 @@ fn what_is_enabled_is_not_removed() {
     assert_eq!(script.close(), Ok(()));
 }
 
-/// As FreeBSD's framework does with the probes of a module that may be about to go.
+/// As FreeBSD's framework does with the probes of a module that may be unloaded soon.
 #[test]
 fn what_the_framework_destroys_is_provided_again() {
     let (dtrace, script) = (dtrace(&SMALL), provider::<2>());
@@ -321,7 +321,10 @@ fn errors_say_what_is_wrong() {
         (&OpenError::Held, "drop it"),
         (&OpenError::Framework(FrameworkError::Full), "full"),
         (&CloseError::NotOpen, "not open"),
-        (&AddError::Arguments { given: 7, most: 5 }, "7 arguments, and the framework carries 5"),
+        (
+            &AddError::Arguments { given: 7, most: 5 },
+            "7 arguments, and the framework supports at most 5",
+        ),
         (&AddError::NoSlot, "slots"),
         (&RemoveError::Enabled, "enabled"),
         (&FireError::Arguments { takes: 1, given: 2 }, "has 1 arguments, and 2 were given"),

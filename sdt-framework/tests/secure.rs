@@ -105,7 +105,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a consumer says first.
+/// The first message of a consumer.
 fn hello(key: &Key) -> (HandshakeState, Vec<u8>) {
     let builder = snow::Builder::new(NOISE.parse().unwrap()).prologue(&PREAMBLE).unwrap();
     let mut state = builder.psk(0, key.bytes()).unwrap().build_initiator().unwrap();
@@ -137,7 +137,7 @@ impl Consumer {
         self.seal(&line[..length])
     }
 
-    /// What has been sent, opened; `None` if it is not whole or not right.
+    /// Returns the decrypted message; `None` if it is incomplete or invalid.
     fn open(&mut self, mut sent: &[u8]) -> Option<Vec<u8>> {
         let mut all = Vec::new();
         while let Some((length, rest)) = sent.split_first_chunk() {
@@ -190,7 +190,7 @@ fn who_has_the_key_is_heard() {
     assert!(side.secure.is_proven());
     let said = format!("Hello {{ version: {VERSION}, side: Framework }}");
     assert_eq!(consumer.replies(&answer), [(1, said)]);
-    // In pieces, and several in one.
+    // Messages in pieces, and several messages in one piece.
     let requests: Vec<u8> = (2..20).flat_map(|seq| consumer.ask(seq, &Request::Status)).collect();
     let mut answers = Vec::new();
     for byte in requests {
@@ -269,7 +269,7 @@ fn a_request_that_was_changed_ends_it() {
         let mut changed = [consumer.ask(1, &HELLO), consumer.ask(2, &Request::Open)].concat();
         let Some(byte) = changed.get_mut(at) else { break };
         *byte ^= 1 << (at % 8);
-        // What says that a message is longer waits for the rest of it.
+        // If the length claims more bytes, the receiver waits for the rest.
         let filled = [&changed[..], &[0; MESSAGE]].concat();
         assert_eq!(side.hear(&filled), Err(End::Forged), "byte {at}");
         assert!(is_closed(&dtrace));
@@ -421,7 +421,7 @@ fn who_takes_nothing_is_dropped() {
     assert_eq!(sent.len(), 20);
     clock.set(clock.get() + LIMITS.silence);
     assert_eq!(side.run(), Ok(vec![]));
-    // It takes some: that counts, and nothing was lost.
+    // The transport accepts some bytes: they count, and nothing was lost.
     loop {
         line.borrow_mut().room = Some(7);
         clock.set(clock.get() + LIMITS.silence);

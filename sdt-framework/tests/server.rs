@@ -58,7 +58,7 @@ impl Line {
         self.arriving.extend(&line[..length]);
     }
 
-    /// What was sent, each answer as `show` has it.
+    /// Returns the sent answers, each as text from `show`.
     fn answers<R>(&mut self, mut show: impl FnMut(Header, Reply<'_>, Items<'_>) -> R) -> Vec<R> {
         let mut decoder = Decoder::new([0; MIN_FRAME]);
         let mut all = Vec::new();
@@ -344,7 +344,7 @@ fn there_are_so_many_and_no_more() {
     // The framework of the tests has room for three consumers, the server for four.
     let refused: Vec<_> = refused.into_iter().flatten().collect();
     assert_eq!(refused, [(14, Why::TooMany), (13, Why::TooMany)]);
-    // One goes, another one comes.
+    // One consumer disconnects, another one connects.
     line.ask(10, 3, &Request::Close);
     line.ask(14, 3, &HELLO);
     line.ask(14, 4, &Request::Open);
@@ -453,7 +453,7 @@ proptest! {
         line.ask(1, 4242, &HELLO);
         run(&mut server, &mut line);
         let answered = line.answers(|header, reply, _| {
-            // There may be no room for one more.
+            // The limit of consumers may be reached.
             let hello = matches!(reply, Reply::Hello { version: VERSION, .. })
                 || matches!(reply, Reply::Refused { why: Why::TooMany, .. });
             header == Header { channel: 1, seq: 4242 } && hello
@@ -464,7 +464,7 @@ proptest! {
     }
 }
 
-/// A program goes over the line in pieces, and what it leaves comes back in pieces.
+/// A program is sent over the line in pieces, and its records are returned in pieces.
 #[test]
 fn programs_run() {
     Threads::bind(1);

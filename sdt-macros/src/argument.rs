@@ -13,20 +13,21 @@ use crate::names;
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
-    /// The C type that it has for D, if that is not for the type to say.
+    /// The explicit C type in D, if any.
     native: Option<LitStr>,
-    /// What D makes of it with a translator.
+    /// The C type to which D translates it, if any.
     translated: Option<LitStr>,
 }
 
 impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if let Some(attr) = input.call(Attribute::parse_outer)?.first() {
-            let message = "an argument has no attributes";
+            let message = "attributes are not allowed on arguments of probes";
             return Err(Error::new_spanned(attr, message));
         }
         if input.peek(Token![&]) || input.peek(Token![mut]) || input.peek(Token![self]) {
-            let message = "expected a name and a type; a probe has no receiver: give `self` a name";
+            let message = "expected a name and a type; a probe has no receiver: give the argument \
+                another name than `self`";
             return Err(input.error(message));
         }
         let name = input.call(Ident::parse_any)?;
@@ -42,7 +43,7 @@ impl Parse for Argument {
     }
 }
 
-/// A C type behind the token, if that is there.
+/// Parses a C type after the token, if the token is present.
 fn c_type<T: syn::token::Token + Parse>(
     input: ParseStream<'_>,
     expected: &str,
@@ -64,20 +65,21 @@ fn c_type<T: syn::token::Token + Parse>(
 }
 
 impl Argument {
-    /// Its types.
+    /// Returns its types.
     pub(crate) fn types(&self) -> TokenStream {
         let Self { ty, native, translated, .. } = self;
         let (native, translated) = (native.iter(), translated.iter());
         quote!(__sdt::__sdt_arg_types!(#ty #(as #native)* #(=> #translated)*))
     }
 
-    /// Whether its type is, by its name, one that is made of others: `Shown` or `Json`.
+    /// Returns whether its type is, by its name, a conversion of a value: `Shown` or `Json`.
     pub(crate) fn is_made(&self) -> bool {
         let Type::Path(of) = &self.ty else { return false };
         of.path.segments.last().is_some_and(|last| last.ident == "Shown" || last.ident == "Json")
     }
 
-    /// Its words, of the value at a place. An error is the same one as that of the types, which the compiler tells once.
+    /// Returns its words, of the value of an expression. An error is the same one as in the types, so the compiler
+    /// reports it once.
     pub(crate) fn carried(&self, place: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         match self.native {

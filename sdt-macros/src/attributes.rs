@@ -1,12 +1,12 @@
-//! Attributes: `#[stability(...)]` and `#[privileges(...)]`, what a provider says of itself, in DTrace's words; and which
-//! ones of Rust's a probe takes.
+//! Attributes: `#[stability(...)]` and `#[privileges(...)]`, the stability and the privileges of a provider, in
+//! DTrace's words; and the attributes of Rust that a probe accepts.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Error, Ident, LitStr, Result};
 
-/// A word of DTrace's, as it prints it, and the variant of `sdt_core::ops` that stands for it.
+/// A word as DTrace prints it, and its variant in `sdt_core::ops`.
 type Word = (&'static str, &'static str);
 
 /// `dtrace_stability_t`.
@@ -43,8 +43,8 @@ const PRIVILEGES: [Word; 5] = [
 /// The parts of a probe's description that have a stability (`dtrace_pattr_t`).
 const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
 
-/// Takes `#[stability]` and `#[privileges]` out of a provider's attributes. Returns calls of `Provider`'s
-/// methods for `__sdt!(@provider)`, as `, method = value` each.
+/// Removes `#[stability]` and `#[privileges]` from a provider's attributes. Returns calls of `Provider`'s methods for
+/// `__sdt!(@provider)`, as `, method = value` each.
 pub(crate) fn take(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
     let stability = take_one(attrs, "stability")?.as_ref().map(stability).transpose()?;
     let privileges = take_one(attrs, "privileges")?.as_ref().map(privileges).transpose()?;
@@ -53,22 +53,22 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
     Ok(quote!(#(, with_stability = #stability)* #(, with_privileges = #privileges)*))
 }
 
-/// Levels of lints that a probe can change. `#[expect]` cannot be met by all of the items that a probe becomes, nor can
-/// they do under every `#[forbid]`.
+/// The lint levels that a probe can set. `#[expect]` is not among them, because not all items of a probe would fulfil
+/// it; `#[forbid]` is not, because the expansion needs some lints off.
 const LINTS: [&str; 3] = ["allow", "warn", "deny"];
 
-/// What else a probe's record takes.
+/// The other attributes that a probe's record accepts.
 const ON_RECORDS: [&str; 2] = ["doc", "deprecated"];
 
-/// Takes the levels of lints out of a probe's attributes. What is left is for its record.
+/// Removes the lint levels from a probe's attributes. The remaining attributes are for its record.
 pub(crate) fn take_lints(attrs: &mut Vec<Attribute>) -> Result<Vec<Attribute>> {
     let is_one_of = |attr: &Attribute, names: &[&str]| {
         attr.path().get_ident().is_some_and(|ident| names.iter().any(|name| ident == name))
     };
     let lints: Vec<_> = attrs.extract_if(.., |attr| is_one_of(attr, &LINTS)).collect();
     if let Some(other) = attrs.iter().find(|attr| !is_one_of(attr, &ON_RECORDS)) {
-        let message = "a probe has no such attribute: it takes `name`, `cfg`, `cfg_attr`, `doc`, `deprecated`, `allow`, \
-                       `warn` and `deny`";
+        let message = "this attribute is not allowed on a probe: use `name`, `cfg`, `cfg_attr`, \
+            `doc`, `deprecated`, `allow`, `warn` or `deny`";
         return Err(Error::new_spanned(other.path(), message));
     }
     Ok(lints)
@@ -77,7 +77,7 @@ pub(crate) fn take_lints(attrs: &mut Vec<Attribute>) -> Result<Vec<Attribute>> {
 fn take_one(attrs: &mut Vec<Attribute>, name: &str) -> Result<Option<Attribute>> {
     let taken: Vec<_> = attrs.extract_if(.., |attr| attr.path().is_ident(name)).collect();
     if let [_, again, ..] = taken.as_slice() {
-        return Err(Error::new_spanned(again, format!("`#[{name}]` is given once")));
+        return Err(Error::new_spanned(again, format!("`#[{name}]` is given twice")));
     }
     Ok(taken.into_iter().next())
 }
@@ -89,7 +89,7 @@ fn stability(attr: &Attribute) -> Result<TokenStream> {
     attr.parse_nested_meta(|meta| {
         let part = one_of(&meta, &PARTS)?;
         if given.contains(&part) {
-            return Err(meta.error(format!("`{part}` is given once")));
+            return Err(meta.error(format!("`{part}` is given twice")));
         }
         triples.push(triple(&meta.value()?.parse()?)?);
         given.push(part);
@@ -97,12 +97,12 @@ fn stability(attr: &Attribute) -> Result<TokenStream> {
     })?;
     if given.is_empty() {
         let message = format!(
-            "`#[stability]` takes at least one of {}, each as `part = \"Evolving/Evolving/Common\"`",
+            "`#[stability]` needs at least one of {}, each as `part = \"Evolving/Evolving/Common\"`",
             list(&PARTS)
         );
         return Err(Error::new_spanned(attr, message));
     }
-    // What is left out is as FreeBSD gives it to every SDT provider.
+    // Missing parts have the values that FreeBSD gives every SDT provider.
     let rest = (given.len() < PARTS.len()).then(|| quote!(..__sdt::ops::ProviderAttr::SDT));
     Ok(quote!(__sdt::ops::ProviderAttr { #(#given: #triples,)* #rest }))
 }
@@ -111,8 +111,8 @@ fn stability(attr: &Attribute) -> Result<TokenStream> {
 fn triple(text: &LitStr) -> Result<TokenStream> {
     let value = text.value();
     let [name, data, class] = value.split('/').collect::<Vec<_>>()[..] else {
-        let message = "expected stability of the name, of the data, and class, as in \
-                       \"Evolving/Evolving/Common\"";
+        let message = "expected the stability of the name, the stability of the data, and the \
+            dependency class, as in \"Evolving/Evolving/Common\"";
         return Err(Error::new(text.span(), message));
     };
     let name = variant(name, "a stability", &STABILITIES, text)?;
@@ -127,14 +127,14 @@ fn triple(text: &LitStr) -> Result<TokenStream> {
     })
 }
 
-/// The variant for a word, in whatever case.
+/// Returns the variant of a word, in upper or lower case.
 fn variant(word: &str, what: &str, words: &[Word], at: &LitStr) -> Result<Ident> {
     let word = word.trim();
     match words.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)) {
         Some((_, variant)) => Ok(Ident::new(variant, at.span())),
         None => {
             let known: Vec<_> = words.iter().map(|&(known, _)| known).collect();
-            let message = format!("`{word}` is not {what}: those are {}", list(&known));
+            let message = format!("`{word}` is not {what}: use one of {}", list(&known));
             Err(Error::new(at.span(), message))
         }
     }
@@ -147,21 +147,21 @@ fn privileges(attr: &Attribute) -> Result<TokenStream> {
     attr.parse_nested_meta(|meta| {
         let word = one_of(&meta, &known)?;
         if given.contains(&word) {
-            return Err(meta.error(format!("`{word}` is given once")));
+            return Err(meta.error(format!("`{word}` is given twice")));
         }
         given.push(word);
         Ok(())
     })?;
     if given.is_empty() {
-        let message = format!("`#[privileges]` takes at least one of {}", list(&known));
+        let message = format!("`#[privileges]` needs at least one of {}", list(&known));
         return Err(Error::new_spanned(attr, message));
     }
     if given.iter().any(|word| word == "kernel")
         && let Some(other) = given.iter().find(|word| *word == "user" || *word == "owner")
     {
         let message = format!(
-            "`kernel` and `{other}` together need a provider that tells whether a probe fired in user mode, \
-             which no SDT probe does: `dtrace_register` refuses them"
+            "`kernel` and `{other}` cannot be combined: `dtrace_register` accepts both only from a \
+             provider that reports whether a probe fired in user mode, and SDT providers do not"
         );
         return Err(Error::new(other.span(), message));
     }
@@ -174,7 +174,7 @@ fn privileges(attr: &Attribute) -> Result<TokenStream> {
     Ok(quote!(__sdt::ops::Privileges::empty() #(#constants)*))
 }
 
-/// The word, if it is one of these.
+/// Returns the word, if it is one of these.
 fn one_of(meta: &ParseNestedMeta<'_>, known: &[&str]) -> Result<Ident> {
     match meta.path.get_ident() {
         Some(word) if known.iter().any(|known| word == known) => Ok(word.clone()),

@@ -1,4 +1,4 @@
-//! Names in C: what a type, a field or a constant is called for D.
+//! Names in C: the names of types, fields and constants in D.
 
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
@@ -6,7 +6,7 @@ use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Result};
 
 use crate::names;
 
-/// Words that name nothing in D, as they are keywords there; C's are among them.
+/// Keywords of D, including those of C, which cannot be names.
 const KEYWORDS: [&str; 46] = [
     "auto",
     "break",
@@ -72,12 +72,12 @@ pub(crate) fn tagged(keyword: &str, attrs: &[Attribute], ident: &Ident) -> Resul
     Ok(name)
 }
 
-/// The text of `#[c_name = "..."]`.
+/// Returns the text of `#[c_name = "..."]`.
 pub(crate) fn given(attrs: &[Attribute]) -> Result<Option<LitStr>> {
     let mut found = None;
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("c_name")) {
         if found.is_some() {
-            return Err(Error::new_spanned(attr, "there is one name in C"));
+            return Err(Error::new_spanned(attr, "`#[c_name]` is given twice"));
         }
         let Meta::NameValue(meta) = &attr.meta else {
             return Err(Error::new_spanned(attr, "expected `#[c_name = \"...\"]`"));
@@ -94,12 +94,15 @@ pub(crate) fn check_identifier(name: &str, span: Span) -> Result<()> {
     let mut letters = name.chars();
     let first = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
     if !first || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
-        let message = format!("`{name}` is no name in C: choose one by `#[c_name = \"...\"]`");
+        let message = format!(
+            "`{name}` is not a valid name in C: choose one with `#[c_name = \
+             \"...\"]`"
+        );
         return Err(Error::new(span, message));
     }
     if KEYWORDS.contains(&name) {
         let message =
-            format!("`{name}` is a keyword of D: choose another name by `#[c_name = \"...\"]`");
+            format!("`{name}` is a keyword of D: choose another name with `#[c_name = \"...\"]`");
         return Err(Error::new(span, message));
     }
     Ok(())

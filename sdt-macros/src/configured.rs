@@ -1,8 +1,8 @@
 //! Conditions in a provider: `#[cfg(...)]` on a probe, `#[cfg_attr(...)]` anywhere.
 //!
-//! Only the compiler knows whether they hold, in the crate that declares the provider. It decides them in what a derive
-//! macro is given. So a provider with conditions becomes a struct, of which each probe is a field, and the derive macro
-//! makes the provider's module of the remaining fields. Nothing of the others remains, on any route.
+//! Only the compiler can evaluate them, in the crate that declares the provider, and it does so in the input of a
+//! derive macro. Therefore a provider with conditions expands to a struct with one field for each probe, and the derive
+//! macro creates the provider's module from the remaining fields. Nothing of the other probes remains, on any route.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -13,14 +13,14 @@ use syn::{
 
 use crate::krate;
 
-/// A provider as it is written.
+/// A provider as in the source.
 pub(crate) struct Unconfigured {
-    /// Where `sdt-core` is.
+    /// The path of `sdt-core`.
     pub(crate) sdt: Path,
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
-    /// Attributes and declaration of each; `None`: open.
+    /// The attributes and the declaration of each probe; `None` if the provider is open.
     pub(crate) probes: Option<Vec<(Vec<Attribute>, TokenStream)>>,
 }
 
@@ -43,13 +43,16 @@ impl Parse for Unconfigured {
             input.parse::<Token![;]>()?;
         }
         if !input.is_empty() {
-            return Err(input.error("expected nothing more, or `{` and the provider's probes"));
+            return Err(input.error(
+                "expected the end of the declaration, or `{` and the provider's \
+                 probes",
+            ));
         }
         Ok(Self { sdt, attrs, vis, ident, probes })
     }
 }
 
-/// Everything up to a semicolon.
+/// Parses all tokens up to a semicolon.
 fn declaration(input: ParseStream<'_>) -> Result<TokenStream> {
     let mut tokens = TokenStream::new();
     loop {
@@ -65,7 +68,7 @@ fn declaration(input: ParseStream<'_>) -> Result<TokenStream> {
 }
 
 impl Unconfigured {
-    /// Whether the compiler has to be asked. A `#[cfg]` on the whole provider stays on its module.
+    /// Returns whether there are conditions on probes. A `#[cfg]` on the whole provider stays on its module.
     pub(crate) fn has_conditions(&self) -> bool {
         let is = |attr: &Attribute, name| attr.path().is_ident(name);
         let conditional = |attr: &Attribute| is(attr, "cfg") || is(attr, "cfg_attr");
@@ -74,7 +77,7 @@ impl Unconfigured {
     }
 }
 
-/// The struct: `__sdt` holds what fields have no place for.
+/// Returns the struct. The attribute `__sdt` contains the parts of the provider that fields cannot express.
 pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
     let Unconfigured { sdt, attrs, vis, ident, probes } = provider;
     let carrier = format_ident!("__SdtProvider_{ident}");
@@ -92,7 +95,7 @@ pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
     }
 }
 
-/// Returns the provider of which the struct was made, without the parts that are configured out.
+/// Returns the provider from which the struct was made, without the parts that are configured out.
 pub(crate) fn answer(input: TokenStream) -> Result<Unconfigured> {
     let DeriveInput { mut attrs, data, .. } = syn::parse2(input)?;
     let head: Unconfigured = syn::parse2(take_carried(&mut attrs)?)?;
@@ -112,7 +115,7 @@ pub(crate) fn answer(input: TokenStream) -> Result<Unconfigured> {
     Ok(Unconfigured { attrs, probes, ..head })
 }
 
-/// What `__sdt` holds. Takes what has done its work out of the attributes.
+/// Returns the contents of `__sdt`, and removes processed attributes.
 fn take_carried(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
     attrs.retain(|attr| !attr.path().is_ident("cfg"));
     let carried = attrs.extract_if(.., |attr| attr.path().is_ident("__sdt")).next();
@@ -121,5 +124,5 @@ fn take_carried(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
 }
 
 fn not_ours() -> Error {
-    Error::new(Span::call_site(), "only for what `sdt_provider!` makes")
+    Error::new(Span::call_site(), "this attribute is internal to `sdt_provider!`")
 }

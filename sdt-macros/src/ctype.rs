@@ -16,12 +16,12 @@ use syn::{
 use crate::c_names::{self, check_identifier, given};
 use crate::{data_enum, krate};
 
-/// What `#[c_type(...)]` says of a type.
+/// The parameters of `#[c_type(...)]`.
 #[derive(Default)]
 struct Wanted {
-    /// D need not look into it: its size is all that is described.
+    /// Only the size of the type is described.
     opaque: bool,
-    /// The values of its parameters for which it is described.
+    /// The values of its constant parameters for which it is described.
     describe: Vec<Vec<LitInt>>,
 }
 
@@ -109,19 +109,19 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
 }
 
 impl Wanted {
-    /// The values of parameters for which a type is described: once if it has none.
+    /// Returns the values of parameters for which a type is described; one empty list if it has none.
     fn instances<'a>(&'a self, parameters: &[&Ident]) -> impl Iterator<Item = &'a [LitInt]> {
         let once = parameters.is_empty().then_some(&[][..]);
         once.into_iter().chain(self.describe.iter().map(Vec::as_slice))
     }
 }
 
-/// What a type's name ends with for these values of its parameters.
+/// Returns the end of the type's name for these values of its parameters.
 pub(crate) fn digits(values: &[LitInt]) -> String {
     values.iter().map(|value| format!("_{}", value.base10_digits())).collect()
 }
 
-/// One description of a type.
+/// Returns one description of a type.
 struct Description<'a> {
     ident: &'a Ident,
     name: &'a LitStr,
@@ -160,7 +160,8 @@ impl Description<'_> {
     }
 }
 
-/// An enum without data is laid out as the integer that it says, or as C's compiler would.
+/// Returns the description of an enum without data, which has the layout of the integer in its `#[repr]`, or of a C
+/// enum.
 fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStream> {
     let mut integer = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -170,7 +171,7 @@ fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStre
     }
     let Some(integer) = integer else {
         let message =
-            "Rust does not define the size of this enum: it needs `#[repr(u8)]` or the like";
+            "Rust does not define the size of this enum: add `#[repr(u8)]` or another integer";
         return Err(Error::new(input.ident.span(), message));
     };
     let ident = &input.ident;
@@ -201,9 +202,9 @@ fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStre
 /// A field.
 pub(crate) struct Described {
     pub(crate) ident: Ident,
-    /// Its name in C.
+    /// The name in C.
     pub(crate) name: LitStr,
-    /// Its `FieldType`.
+    /// The `FieldType`.
     pub(crate) ty: TokenStream,
 }
 
@@ -231,7 +232,7 @@ impl VisitMut for AllStatic {
     }
 
     fn visit_type_fn_ptr_mut(&mut self, _: &mut syn::TypeFnPtr) {
-        // Its lifetimes may be its own.
+        // The function pointer may declare lifetimes.
     }
 }
 
@@ -240,18 +241,18 @@ fn fields(input: &DeriveInput) -> Result<Vec<Field>> {
     match &input.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) => Ok(fields.named.iter().cloned().collect()),
-            Fields::Unnamed(_) => {
-                wrong("D needs names to look into a struct: give the fields some")
+            Fields::Unnamed(_) => wrong("D reads fields by name: give the fields names"),
+            Fields::Unit => {
+                wrong("the struct has no fields to describe: implement `CType` by hand")
             }
-            Fields::Unit => wrong("there is nothing to describe: implement `CType` by hand"),
         },
         Data::Enum(_) | Data::Union(_) => {
-            wrong("D cannot look into a union: say `#[c_type(opaque)]`, and it knows its size")
+            wrong("D cannot read a union: add `#[c_type(opaque)]` to declare only its size")
         }
     }
 }
 
-/// A struct is laid out as C would only if it says so, and D knows no other layout.
+/// Checks that a struct has `#[repr(C)]`, because D knows no other layout.
 fn check_repr(input: &DeriveInput) -> Result<()> {
     let (mut is_c, mut packed) = (false, None);
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -269,18 +270,16 @@ fn check_repr(input: &DeriveInput) -> Result<()> {
         })?;
     }
     if !is_c {
-        let message = "D lays structs out as C does: this one needs `#[repr(C)]`";
+        let message = "D uses the layout of C: add `#[repr(C)]` to this struct";
         return Err(Error::new(input.ident.span(), message));
     }
     match packed {
-        Some(span) => {
-            Err(Error::new(span, "D has no packed structs: it cannot look into this one"))
-        }
+        Some(span) => Err(Error::new(span, "D has no packed structs, so it cannot read this one")),
         None => Ok(()),
     }
 }
 
-/// A type's parameters, which are numbers.
+/// Returns a type's constant parameters.
 fn parameters<'a>(input: &'a DeriveInput, wanted: &Wanted) -> Result<Vec<&'a Ident>> {
     let mut all = Vec::new();
     for parameter in &input.generics.params {
@@ -288,14 +287,15 @@ fn parameters<'a>(input: &'a DeriveInput, wanted: &Wanted) -> Result<Vec<&'a Ide
             GenericParam::Lifetime(_) => {}
             GenericParam::Const(number) => all.push(&number.ident),
             GenericParam::Type(_) => {
-                let message = "C has no types as parameters: one that D knows has none but lifetimes and numbers";
+                let message = "C has no generic types: a type that derives `CType` can have only \
+                    lifetimes and constants as parameters";
                 return Err(Error::new_spanned(parameter, message));
             }
         }
     }
     for values in &wanted.describe {
         if values.len() != all.len() {
-            let message = format!("the type has {} numbers as parameters", all.len());
+            let message = format!("the type has {} constants as parameters", all.len());
             return Err(Error::new(
                 values.first().map_or(input.ident.span(), LitInt::span),
                 message,

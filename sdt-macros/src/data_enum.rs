@@ -1,12 +1,12 @@
-//! `#[derive(CType)]` of an enum with data, where `#[repr]` says how it is laid out (RFC 2195, and the Reference's chapter on
-//! type layout): for D a union, of its tag and of a struct for each variant that has data. Each struct begins with the
-//! tag, too, as it does in memory.
+//! `#[derive(CType)]` of an enum with data and a `#[repr]` (RFC 2195, and the Reference's chapter on type layout). In D
+//! it is a union of its tag and of a struct for each variant with data. Each struct begins with the tag, as in memory.
 //!
-//! The tag of `#[repr(C)]` alone, whose constants count from 0, is what C's compiler makes of an enum with these: an `int` as a
-//! rule, and a byte where enums are short (bare ARM). It is asked of an enum that has the same variants without data.
+//! The tag of an enum with only `#[repr(C)]` has the type that a C compiler gives an enum with these constants, which
+//! count from 0: usually an `int`, or a byte if enums are short (bare ARM). Its size is that of a generated enum with
+//! the same variants without data.
 //!
-//! The fields of variants cannot be asked for their offsets. So structs with the same fields are laid out beside the enum, and it
-//! is an error if what follows from them has another size.
+//! `offset_of!` does not support fields of variants. Therefore structs with the same fields are generated, and it is an
+//! error if the layout that follows from them has another size than the enum.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -20,28 +20,28 @@ use syn::{
 use crate::c_names::{self, check_identifier, given, snake_case};
 use crate::ctype::{self, AllStatic, Described};
 
-/// How an enum is laid out.
+/// The layout of an enum.
 struct Layout {
     /// The tag's type.
     tag: Ident,
-    /// That is an enum of the same variants.
+    /// A generated enum with the same variants.
     is_twin: bool,
-    /// The tag is in front of a union, and not in each of a union's structs.
+    /// Whether the tag is before a union, instead of in each struct of a union.
     is_c: bool,
 }
 
 /// A variant with data.
 struct WithData {
-    /// Its name for D, as a member.
+    /// Its name in D, as a member.
     member: LitStr,
-    /// Its struct's name for D.
+    /// The name of its struct in D.
     name: LitStr,
-    /// The struct with the same fields.
+    /// The generated struct with the same fields.
     mirror: Ident,
     fields: Vec<(Field, Described)>,
 }
 
-/// What the tag is called for D.
+/// The name of the tag in D.
 const TAG: &str = "tag";
 
 pub(crate) fn expand(
@@ -92,7 +92,7 @@ pub(crate) fn expand(
     })
 }
 
-/// What `#[repr]` says.
+/// Returns the layout according to `#[repr]`.
 fn layout(input: &DeriveInput) -> Result<Layout> {
     let (mut tag, mut is_c) = (None, false);
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -111,8 +111,9 @@ fn layout(input: &DeriveInput) -> Result<Layout> {
         })?;
     }
     if tag.is_none() && !is_c {
-        let message = "Rust does not define the layout of an enum with data: this one needs `#[repr(C)]`, `#[repr(u8)]` or the \
-                       like; with `#[c_type(opaque)]` D knows its size only";
+        let message = "Rust does not define the layout of this enum: add `#[repr(C)]`, \
+            `#[repr(u8)]` or another integer, or `#[c_type(opaque)]` to declare only \
+            its size";
         return Err(Error::new(input.ident.span(), message));
     }
     let is_twin = tag.is_none();
@@ -120,7 +121,7 @@ fn layout(input: &DeriveInput) -> Result<Layout> {
     Ok(Layout { tag, is_twin, is_c })
 }
 
-/// A variant's name as a member.
+/// Returns a variant's name as a member.
 fn member(variant: &Variant) -> Result<LitStr> {
     let name = match given(&variant.attrs)? {
         Some(name) => name,
@@ -137,9 +138,9 @@ fn tag_of(ident: &Ident, variant: &Variant) -> Ident {
     format_ident!("__SDT_TAG_OF_{ident}_{}", variant.ident.unraw())
 }
 
-/// A constant for each variant: its tag, one more than that in front of it if it says nothing.
+/// Returns a constant for each variant: its tag, or one more than the previous one if it has no explicit value.
 fn tags(ident: &Ident, layout: &Layout, variants: &[(LitStr, &Variant)]) -> TokenStream {
-    // Of `#[repr(C)]` alone a value is an `isize`.
+    // With only `#[repr(C)]`, a value is an `isize`.
     let tag = if layout.is_twin { format_ident!("isize") } else { layout.tag.clone() };
     let mut before: Option<Ident> = None;
     let mut all = TokenStream::new();
@@ -160,7 +161,7 @@ fn tags(ident: &Ident, layout: &Layout, variants: &[(LitStr, &Variant)]) -> Toke
     all
 }
 
-/// The enum without data, whose layout is that of the tag.
+/// Returns the enum without data, which has the layout of the tag.
 fn twin(
     ident: &Ident,
     layout: &Layout,
@@ -202,7 +203,8 @@ impl WithData {
             Whole { input }.visit_type_mut(&mut field.ty);
             let described = Described::new(&field, sdt)?;
             if described.name.value() == TAG {
-                let message = "in front of the fields is the tag: choose another name by `#[c_name = \"...\"]`";
+                let message = "this is the name of the tag before the fields: choose another name \
+                    with `#[c_name = \"...\"]`";
                 return Err(Error::new(described.name.span(), message));
             }
             fields.push((field, described));
@@ -210,7 +212,7 @@ impl WithData {
         Ok(Self { member, name, mirror, fields })
     }
 
-    /// The struct that is laid out as the variant is, its tag included if it is a part of that.
+    /// Returns the struct with the layout of the variant, including the tag if that is part of it.
     fn mirror(&self, input: &DeriveInput, layout: &Layout, sdt: &Path) -> TokenStream {
         let Self { mirror, fields, .. } = self;
         let numbers: Vec<_> = input.generics.const_params().collect();
@@ -234,7 +236,7 @@ impl WithData {
     }
 }
 
-/// Reads every field, as a tracer may: otherwise the compiler warns that nothing reads them.
+/// Returns code that reads every field, because the compiler otherwise warns that nothing reads them.
 fn read(input: &DeriveInput, data: &DataEnum) -> TokenStream {
     let ident = &input.ident;
     let (implementing, arguments, clause) = input.generics.split_for_impl();
@@ -255,7 +257,7 @@ fn read(input: &DeriveInput, data: &DataEnum) -> TokenStream {
     }
 }
 
-/// Names the enum where its fields say `Self`.
+/// Replaces `Self` in fields by the enum.
 struct Whole<'a> {
     input: &'a DeriveInput,
 }
@@ -294,7 +296,7 @@ fn description(
     let mirrors: Vec<_> =
         with_data.iter().map(|WithData { mirror, .. }| quote!(#mirror<#(#values),*>)).collect();
     let start = format_ident!("__SDT_DATA_OF_{ident}{digits}");
-    // Behind the tag as far as the variants' alignment says, or as part of them.
+    // After the tag, at the alignment of the variants, or as part of them.
     let (shift, size) = match layout.is_c {
         false => (
             quote!(0),
@@ -349,7 +351,7 @@ fn description(
         const _: () = ::core::assert!(
             ::core::mem::size_of::<#whole>()
                 == (#size).next_multiple_of(::core::mem::align_of::<#whole>()),
-            "an enum is not laid out as its `#[repr]` says"
+            "the layout of the enum differs from its `#[repr]`"
         );
 
         #(#structs)*

@@ -1,5 +1,4 @@
-//! `#[derive(Argument)]`: newtypes, which are what they hold, and enums without data, of whose constants D learns the
-//! names.
+//! `#[derive(Argument)]`: newtypes, which pass their field, and enums without data, whose constants have names in D.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
@@ -18,16 +17,17 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
         Data::Enum(data) => enumeration(&input, data, &sdt),
         Data::Union(_) => Err(Error::new(
             input.ident.span(),
-            "a union is no value of one kind: derive `CType` with `#[c_type(opaque)]`, and hand over a reference",
+            "a union cannot be an argument of a probe: derive `CType` with `#[c_type(opaque)]`, \
+             and pass a reference",
         )),
     }
 }
 
-/// A struct with one field is carried as that.
+/// Returns the implementation for a struct with one field, which passes the field.
 fn newtype(input: &DeriveInput, fields: &Fields, sdt: &Path) -> Result<TokenStream> {
     let [field] = fields.iter().collect::<Vec<_>>()[..] else {
-        let message = "a probe carries a struct with one field, as that; of others derive `CType`, and hand over a \
-                       reference";
+        let message = "only a struct with one field can be an argument of a probe by value; for \
+            other structs derive `CType`, and pass a reference";
         return Err(Error::new(input.ident.span(), message));
     };
     let member = match &field.ident {
@@ -45,7 +45,7 @@ fn newtype(input: &DeriveInput, fields: &Fields, sdt: &Path) -> Result<TokenStre
             }}
         }
     };
-    // Where there are parameters it depends on them whether the field can be carried.
+    // With parameters, it depends on them whether the field can be an argument.
     let (implementing, arguments, clause) = input.generics.split_for_impl();
     let (mut of_value, mut of_argument) = (clause.cloned(), clause.cloned());
     if input.generics.type_params().next().is_some() {
@@ -76,21 +76,29 @@ fn newtype(input: &DeriveInput, fields: &Fields, sdt: &Path) -> Result<TokenStre
     })
 }
 
-/// An enum without data is its number, and for D an `enum` with the same constants.
+/// Returns the implementation for an enum without data: its number, and in D an `enum` with the same constants.
 fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStream> {
     if let Some(parameter) = input.generics.params.first() {
-        return Err(Error::new_spanned(parameter, "an enum that D knows has no parameters"));
+        return Err(Error::new_spanned(
+            parameter,
+            "an enum that derives `Argument` cannot have \
+             parameters",
+        ));
     }
     if data.variants.is_empty() {
-        return Err(Error::new(input.ident.span(), "an enum without variants has no value"));
+        return Err(Error::new(
+            input.ident.span(),
+            "an enum without variants cannot be an argument \
+             of a probe: it has no values",
+        ));
     }
     let name = c_names::tagged("enum", &input.attrs, &input.ident)?;
     let tag = snake_case(&input.ident.unraw().to_string());
     let mut constants = Vec::new();
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            let message = "a probe carries an enum without data, as its number; of others derive `CType`, and hand \
-                           over a reference, or `show(&value)`";
+            let message = "only an enum without data can be an argument of a probe by value; for \
+                other enums derive `CType` and pass a reference, or pass `show(&value)`";
             return Err(Error::new(variant.ident.span(), message));
         }
         constants.push((&variant.ident, constant(&tag, variant)?));
@@ -119,7 +127,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<Token
     })
 }
 
-/// The name of a constant for D: `LINK_STATE_UP`.
+/// Returns the name of a constant in D: `LINK_STATE_UP`.
 fn constant(tag: &str, variant: &syn::Variant) -> Result<LitStr> {
     let name = match given(&variant.attrs)? {
         Some(name) => name,

@@ -9,7 +9,7 @@ use syn::{Error, Ident, LitStr, Path, Result, Token, braced, bracketed};
 
 use crate::{names, site};
 
-/// First step: what names several probes goes to the provider's own macro. `None` if this names one.
+/// First step: passes a path to several probes to the provider's own macro. `None` if the path names one probe.
 pub(crate) fn forward(input: &TokenStream) -> Option<Result<TokenStream>> {
     let mut tokens: Vec<TokenTree> = input.clone().into_iter().collect();
     let members = tokens.pop()?;
@@ -33,13 +33,13 @@ pub(crate) fn forward(input: &TokenStream) -> Option<Result<TokenStream>> {
     }))
 }
 
-/// The probes that are meant.
+/// The selected probes.
 enum Members {
     All(Span),
     These(Vec<Ident>),
 }
 
-/// What the provider's macro hands on.
+/// The input from the provider's macro.
 struct Invocation {
     provider: String,
     /// Names in Rust and in DTrace; `None` if the provider is open.
@@ -86,12 +86,12 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
         Members::All(at) => *at,
         Members::These(these) => these[0].span(),
     };
-    // In order and each once, so that all sites of a group are one's.
+    // Sorted and unique, so that all sites of the same members belong to one group.
     let mut probes: Vec<(String, Ident)> = match (members, declared) {
         (Members::All(at), None) => {
             let message = format!(
-                "the provider `{provider}` is open, so its probes are not listed anywhere: declare it, or name them, \
-                 `{provider}::{{one, another}}`"
+                "provider `{provider}` declares no list of probes, so `*` matches none: declare \
+                 them, or name them here: `{provider}::{{one, another}}`"
             );
             return Err(Error::new(at, message));
         }

@@ -24,18 +24,18 @@ impl Parse for Include {
         let vis = input.parse()?;
         let include: Ident = input.parse()?;
         if include != "include" || !input.peek(LitStr) {
-            return Err(Error::new(include.span(), "expected `include` and a file"));
+            return Err(Error::new(include.span(), "expected `include` and the name of a file"));
         }
         let file = input.parse()?;
         if !input.is_empty() {
-            return Err(input.error("expected nothing more"));
+            return Err(input.error("expected the end of the declaration"));
         }
         Ok(Self { sdt, vis, file })
     }
 }
 
 impl Include {
-    /// The providers of the file, and what has the compiler look at it again when it has changed.
+    /// Returns the providers of the file, and an item that makes the compiler read the file again when it changes.
     pub(crate) fn expand(&self) -> Result<TokenStream> {
         let at = self.file.span();
         let wrong = |message: String| Error::new(at, message);
@@ -53,9 +53,12 @@ impl Include {
             }
         };
         for declaration in providers.declarations(&visibility) {
-            // What is written here is here, so that types are those of this place.
+            // The tokens get the span of the macro call, so that types are resolved there.
             let tokens: TokenStream = declaration.parse().map_err(|_| {
-                wrong(format!("{shown}: what was made of it is no Rust: {declaration}"))
+                wrong(format!(
+                    "{shown}: sdt-build generated invalid Rust, which is a bug: \
+                     {declaration}"
+                ))
             })?;
             let tokens = at_call_site(tokens, Span::call_site());
             let in_file = |error| wrong(format!("{shown}: {error}"));
@@ -78,14 +81,14 @@ impl Include {
                 ident.set_span(Span::call_site());
                 ident
             });
-            // What is wrong with its name, too, has been said.
+            // An error in the name was reported already.
             let expanded =
                 ident.and_then(|name| provider::expand_parsed(quote!(crate = #sdt; #vis #name)));
             items.extend(expanded.map(|expanded| expanded.module).unwrap_or_default());
         }
     }
 
-    /// The file, in a path from the file that names it, as of `include!`.
+    /// Returns the path of the file, relative to the file of the macro call, as in `include!`.
     fn path(&self) -> PathBuf {
         let path = PathBuf::from(self.file.value());
         let here = self.file.span().unwrap().local_file();
@@ -97,7 +100,7 @@ impl Include {
     }
 }
 
-/// The tokens, as if they stood where the macro is called.
+/// Returns the tokens with the span of the macro call.
 fn at_call_site(tokens: TokenStream, at: Span) -> TokenStream {
     let tokens = tokens.into_iter().map(|mut token| {
         if let proc_macro2::TokenTree::Group(group) = &token {

@@ -1,4 +1,4 @@
-//! Where `sdt-core` is: `::sdt_core`, unless `crate = path` says otherwise.
+//! The path of `sdt-core`: `::sdt_core`, unless `crate = path` sets another one.
 
 use syn::meta::ParseNestedMeta;
 use syn::parse::{Parse, ParseStream};
@@ -19,7 +19,7 @@ fn default() -> Path {
     parse_quote!(::sdt_core)
 }
 
-/// `crate = path;` in front of a provider, or nothing.
+/// Parses an optional `crate = path;` before a provider.
 pub(crate) fn in_front(input: ParseStream<'_>) -> Result<Path> {
     if !(input.peek(Token![crate]) && input.peek2(Token![=])) {
         return Ok(default());
@@ -29,7 +29,7 @@ pub(crate) fn in_front(input: ParseStream<'_>) -> Result<Path> {
     Ok(path)
 }
 
-/// What `#[c_type(...)]` says: `crate = path`, and words of the derive macro's own.
+/// Parses `#[c_type(...)]`: `crate = path`, and the other parameters of the derive macro.
 pub(crate) fn in_attributes(
     attrs: &[Attribute],
     mut other: impl FnMut(&ParseNestedMeta<'_>) -> Result<bool>,
@@ -37,7 +37,7 @@ pub(crate) fn in_attributes(
     let mut given = attrs.iter().filter(|attr| attr.path().is_ident("c_type"));
     let Some(attr) = given.next() else { return Ok(default()) };
     if let Some(again) = given.next() {
-        return Err(Error::new_spanned(again, "`#[c_type]` is given once"));
+        return Err(Error::new_spanned(again, "`#[c_type]` is given twice"));
     }
     let mut path = default();
     attr.parse_nested_meta(|meta| {
@@ -47,13 +47,13 @@ pub(crate) fn in_attributes(
         }
         match other(&meta)? {
             true => Ok(()),
-            false => Err(meta.error("`#[c_type]` has nothing of this name here")),
+            false => Err(meta.error("unknown parameter of `#[c_type]`")),
         }
     })?;
     Ok(path)
 }
 
-/// The same path in a module below.
+/// Returns the same path, seen from a child module.
 pub(crate) fn from_below(path: &Path) -> Path {
     let mut path = path.clone();
     let first = path.segments.first().filter(|_| path.leading_colon.is_none());

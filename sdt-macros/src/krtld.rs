@@ -1,14 +1,14 @@
-//! How illumos knows a probe and its provider: by a symbol's name. The check of modules reads this file, too.
+//! The names of symbols by which illumos recognises a probe and its provider. The check of modules uses this file, too.
 
-/// What makes an undefined symbol a probe (`sdt_prefix` of `usr/src/uts/common/krtld/kobj.c`, 2025).
+/// The prefix of undefined symbols that are probes (`sdt_prefix` of `usr/src/uts/common/krtld/kobj.c`, 2025).
 pub(crate) const PREFIX: &str = "__dtrace_probe_";
 
-/// The provider of all probes that fit none of [`PROVIDERS`].
+/// The provider of all probes that match none of [`PROVIDERS`].
 pub(crate) const OTHERS: &str = "sdt";
 
-/// The providers that illumos's sdt knows besides `sdt`, and what their probes' names begin with behind [`PREFIX`]
-/// (`sdt_providers` of `usr/src/uts/common/dtrace/sdt_subr.c`, 2025). The first that fits is taken; what fits none is one of
-/// [`OTHERS`].
+/// The providers that illumos's sdt knows besides `sdt`, and the prefix of their probes' names after [`PREFIX`]
+/// (`sdt_providers` of `usr/src/uts/common/dtrace/sdt_subr.c`, 2025). The first match counts; names without a match
+/// belong to [`OTHERS`].
 pub(crate) const PROVIDERS: [(&str, &str); 21] = [
     ("vtrace", "__vtrace_"),
     ("sysinfo", "__cpu_sysinfo_"),

@@ -4,23 +4,23 @@
 //!
 //! # What this is
 //!
-//! Expansion goes in two steps, because only the provider knows which probes it has. `sdt_probe!`
-//! splits its path and calls the macro that `sdt_provider!` has left in the provider's module. That has a rule for
-//! each probe, which adds the provider's knowledge of it and calls [`__sdt_expand!`](macro@__sdt_expand). So a site costs
-//! the same to compile, however many others there are.
+//! Expansion has two steps, because only the provider knows its probes. `sdt_probe!` splits its path and calls the
+//! macro that `sdt_provider!` defined in the provider's module. That macro has a rule for each probe, which adds the
+//! declaration of the probe and calls [`__sdt_expand!`](macro@__sdt_expand). So the time to compile a site does not
+//! depend on the number of probes.
 //!
-//! Where `sdt-core` is, the provider knows, too: as `__sdt` it is in the provider's module, and all that a site expands
-//! to is reached through that.
+//! The provider also knows the path of `sdt-core`: the provider's module re-exports it as `__sdt`, and the expansion of
+//! a site uses this path only.
 //!
 //! # What it is not
 //!
-//! Nothing here depends on an architecture: the macros run on the build host and know nothing of the
-//! target, so what differs is chosen by `cfg` in `sdt-core`. There, too, is everything that is there when the program runs.
+//! Nothing here depends on an architecture: the macros run on the build host and do not know the target, so `cfg`s in
+//! `sdt-core` select the differences. All code that runs in the program is also in `sdt-core`.
 //!
 //! # Where to read on
 //!
-//! What users write is documented at each macro. `provider` and `site` are their expansions, `locals` what decides how an
-//! argument is evaluated; the site itself is `sdt-core`'s `arch`.
+//! Each macro documents its syntax. `provider` and `site` contain their expansions, and `locals` decides how an
+//! argument is evaluated. The code of a site is in `arch` of `sdt-core`.
 
 use proc_macro::TokenStream;
 
@@ -45,13 +45,13 @@ mod unknown;
 
 /// Declares a provider.
 ///
-/// Open, when probes are declared where they fire:
+/// An open provider, whose probes are declared by the sites that fire them:
 ///
 /// ```
 /// sdt_core::sdt_provider!(proc);
 /// ```
 ///
-/// Declared, when they are typed, documented and checked:
+/// A provider with declared probes, which are typed, documented and checked:
 ///
 /// ```
 /// use core::ffi::CStr;
@@ -70,13 +70,12 @@ mod unknown;
 /// # fn main() {}
 /// ```
 ///
-/// Where a crate among the dependencies has the provider's name, say which is meant:
-/// `sdt_probe!(self::proc::exec_success, path)`.
+/// If a dependency of the crate has the name of the provider, write `sdt_probe!(self::proc::exec_success, path)`.
 ///
-/// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
-/// probe's name has a `-` for every `_` and every `__`. (illumos's own sdt knows some providers, as `proc` and `io`, and lists the
-/// probes of all others as `sdt`'s. There the provider's name is in front of the probe's: `disk::full` is
-/// `sdt:::disk-full`. Probes of a provider that is called `sdt` have their own names only.) Argument types are those that implement
+/// Both expand to a module with the name of the provider. In DTrace, the provider has the same name; the name of a
+/// probe has a `-` for every `_` and every `__`. (illumos's own sdt knows some providers, such as `proc` and `io`, and
+/// lists the probes of all others under `sdt`, with the name of the provider before that of the probe: `disk::full` is
+/// `sdt:::disk-full`. Probes of a provider named `sdt` keep their names.) Argument types must implement
 /// `sdt_core::arg::Argument`.
 ///
 /// # How many arguments
@@ -87,22 +86,21 @@ mod unknown;
 /// | FreeBSD 15's own sdt, the default there | six |
 /// | FreeBSD's own sdt before 15 | five |
 ///
-/// What is two words (`&str`, slices, integers of 128 bits, numbers in an `Option`) counts as two. One more is a compile
-/// error, at the declaration. A declaration can go by the number: build scripts of crates that depend on `sdt-core` find
-/// it in `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
+/// Arguments of two words (`&str`, slices, 128-bit integers, numbers in an `Option`) count as two. More arguments are a
+/// compile error at the declaration. A declaration can depend on the limit: build scripts of crates that depend on
+/// `sdt-core` find it in `DEP_SDT_CORE_ARGS`, and can set a `cfg`.
 ///
 /// # Names in a declaration
 ///
-/// The types of arguments are resolved inside the provider's module, which has everything that is in scope where the
-/// provider is declared. So a type is named as it is named there; in a path, `self` is the provider's module and
-/// `super` the one that it is declared in. What is only in scope in a function is not found: a provider is declared in
-/// a module. The names of arguments are for who reads the declaration; any will do, that of a probe of the same
-/// provider or a keyword (`r#type`), too.
+/// The types of arguments are resolved inside the provider's module, which imports everything in scope at the
+/// declaration. In a path, `self` is the provider's module, and `super` the module that declares the provider. Names
+/// that are only in scope in a function are not found: declare a provider in a module. The names of arguments are
+/// documentation: any name is allowed, including that of a probe and a keyword (`r#type`).
 ///
 /// # Where `sdt-core` is
 ///
-/// The macros take it for a dependency of that name. A crate that has it by another name, or from a crate that hands it
-/// on, says where, in front of everything else:
+/// The macros expect a dependency of that name. A crate that renames it, or gets it from a crate that re-exports it,
+/// states the path first:
 ///
 /// ```
 /// mod framework {
@@ -124,9 +122,9 @@ mod unknown;
 /// }
 /// ```
 ///
-/// Only declarations say it; `sdt_probe!` and `sdt_enabled!` learn it from the provider. The path can be seen wherever
-/// the provider can: for one that is `pub`, it is public. For `#[derive(CType)]` it is `#[c_type(crate = path)]`. A
-/// crate that hands `sdt-core` on can spare its users even that, by a macro of its own:
+/// Only declarations state it; `sdt_probe!` and `sdt_enabled!` get it from the provider. The path must be visible
+/// wherever the provider is: for a `pub` provider it must be public. For `#[derive(CType)]` write `#[c_type(crate =
+/// path)]`. A crate that re-exports `sdt-core` can define a macro so that its users do not need the path:
 ///
 /// ```
 /// # pub use sdt_core as sdt;
@@ -142,9 +140,8 @@ mod unknown;
 ///
 /// # Stability and privileges
 ///
-/// A provider of its own, and one of a kernel without DTrace, says how much its names can be relied on, as D
-/// does: stability of the name, stability of the data, dependency class. What is left out is as FreeBSD
-/// has it for all SDT providers.
+/// A provider can declare its stability in D's terms: stability of the name, stability of the data, and dependency
+/// class. Missing parts have the values that FreeBSD gives all SDT providers.
 ///
 /// ```
 /// sdt_core::sdt_provider! {
@@ -161,13 +158,13 @@ mod unknown;
 /// `Obsolete`, `External`, `Unstable`, `Evolving`, `Stable` and `Standard`; classes `Unknown`, `CPU`, `Platform`,
 /// `Group`, `ISA` and `Common`; privileges `kernel`, `user` (the default), `proc`, `owner` and `zoneowner`.
 ///
-/// On the native routes it is the kernel's sdt that registers the provider, with what it gives to all of
-/// its providers: there both are accepted and have no effect.
+/// On the native routes, the kernel's sdt registers the provider with its own values for all providers: there both
+/// attributes are accepted without effect.
 ///
 /// # C types of arguments
 ///
-/// An argument has the C type that its Rust type says. A declaration can say another one behind it, which is needed for a
-/// pointer to what has no C name; and the one that `args[]` has in D, where a `translator` for it exists:
+/// The Rust type of an argument determines its C type. A declaration can set another one with `as`, which is necessary
+/// for a pointer to a type without a C name; and with `=>` the type of `args[]` in D, if a `translator` for it exists:
 ///
 /// ```
 /// struct Bio; // a binding, of another crate
@@ -181,23 +178,23 @@ mod unknown;
 /// # fn main() {}
 /// ```
 ///
-/// On illumos's native route arguments have no types, and both are only looked at.
+/// On illumos's native route arguments have no types, and both are only checked.
 ///
 /// # From a D provider file
 ///
-/// Where C and Rust fire the same probes, both have them from one file, as `dtrace -h` takes it:
+/// If C and Rust fire the same probes, both can use one file, in the format of `dtrace -h`:
 ///
 /// ```ignore
 /// sdt_core::sdt_provider!(pub include "proc.d");
 /// ```
 ///
-/// The path is from this file's folder, as of `include!`; the crate is compiled again when the file changes. `sdt-build`
-/// documents the treatment of C's types, names and pragmas; its `Builder` does the same for files that build scripts make.
-/// An error in the file is a compile error with its line and column.
+/// The path is relative to the folder of the source file, as in `include!`. The crate is compiled again when the file
+/// changes. `sdt-build` documents the treatment of C's types, names and pragmas; use its `Builder` for files that build
+/// scripts generate. An error in the file is a compile error with its line and column.
 ///
 /// # Conditions and other attributes
 ///
-/// A probe with a `#[cfg(...)]` that does not hold is not there: firing it is the compile error that an unknown probe is.
+/// A probe with a false `#[cfg(...)]` does not exist: firing it is a compile error, like firing an unknown probe.
 ///
 /// ```
 /// sdt_core::sdt_provider! {
@@ -212,29 +209,29 @@ mod unknown;
 /// # fn main() {}
 /// ```
 ///
-/// `#[deprecated]` warns where the probe is fired; `#[allow]`, `#[warn]` and `#[deny]` are for all that is made of it.
-/// `#[cfg]` and `#[cfg_attr]` can be on the provider, too.
+/// `#[deprecated]` warns at the sites; `#[allow]`, `#[warn]` and `#[deny]` apply to the whole expansion of the
+/// declaration. `#[cfg]` and `#[cfg_attr]` can be on the provider, too.
 ///
 /// # Names
 ///
-/// Names that DTrace would cut (63 bytes) are compile errors, and so are names of providers that the kernel has:
-/// `dtrace`, `profile`, `pid` with a number; and on FreeBSD and illumos those of their other providers, `fbt`, `syscall`
-/// and so on. A provider's name does not begin or end with an underscore, and has no two in a row: so it can be in
-/// front of a probe's name. Both together, where illumos has them so, have at most 63 bytes, too.
+/// Names longer than DTrace's limit of 63 bytes are compile errors, and so are names of the kernel's providers:
+/// `dtrace`, `profile`, `pid` with a number, and on FreeBSD and illumos those of their other providers, `fbt`,
+/// `syscall` and so on. The name of a provider must not begin or end with an underscore, or contain two in a row, so
+/// that it can precede a probe's name. Where illumos joins both names, they have together at most 63 bytes, too.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// The second step of `sdt_provider!` where a provider has conditions. No part of the interface.
+/// The second step of `sdt_provider!` for a provider with conditions. Not part of the interface.
 #[doc(hidden)]
 #[proc_macro_derive(__SdtProvider, attributes(__sdt, name, stability, privileges))]
 pub fn __sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand_configured(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Gives a type the C name by which D knows it, so that probes carry references and pointers to it, and leaves a
-/// description of its layout in the module, of which `cargo xtask dlib` makes a D library.
+/// Gives a type a C name for D, so that references and pointers to it can be arguments of probes, and adds a
+/// description of its layout to the image, from which `cargo sdt dlib` makes a D library.
 ///
 /// ```
 /// use core::ffi::c_char;
@@ -261,19 +258,19 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// A struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
-/// in a module, not in a function. `sdt_core::layout::CField` lists the types that its fields can have.
+/// A struct must have `#[repr(C)]` and named fields, no type parameters, and be declared in a module, not in a
+/// function. `sdt_core::layout::CField` lists the types that its fields can have.
 ///
 /// # What D need not look into
 ///
-/// `#[c_type(opaque)]` is for unions, and for structs and enums that Rust lays out: D knows their size.
+/// Use `#[c_type(opaque)]` for unions, and for structs and enums with Rust's layout: D knows only their size.
 ///
 /// # Enums
 ///
-/// An enum without data that has `#[repr(u8)]` or the like is that integer where it is in memory; D knows its constants by name if it
-/// derives [`Argument`](derive@Argument) as well. One with data that has
-/// `#[repr(C)]`, `#[repr(u8)]` or both is a union: of its `tag`, and of a struct for each variant with data, by the variant's name
-/// in snake case or its `#[c_name = "..."]`. Fields without names are `_0`, `_1`. The tag's values have names, too.
+/// An enum without data and with `#[repr(u8)]` or another integer is that integer in memory; D knows its constants by
+/// name if it also derives [`Argument`](derive@Argument). An enum with data and `#[repr(C)]`, `#[repr(u8)]` or both is
+/// a union of its `tag`, and of a struct for each variant with data, named after the variant in snake case or by its
+/// `#[c_name = "..."]`. Fields without names are `_0`, `_1`. The values of the tag have names, too.
 ///
 /// ```
 /// use sdt_core::arg::CType;
@@ -288,12 +285,13 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// `/args[0]->tag == ADDRESS_V6/ { trace(args[0]->v6.zone); }`, and `args[0]->v4._0[3]`. Which member is there the tag tells;
-/// the value that D reads of another variant's field is undefined.
+/// `/args[0]->tag == ADDRESS_V6/ { trace(args[0]->v6.zone); }`, and `args[0]->v4._0[3]`. The tag selects the valid
+/// member; the value of another variant's field is undefined in D.
 ///
 /// # Numbers as parameters
 ///
-/// A struct or an enum with numbers as parameters has them in its name, and is described for those that `describe` lists:
+/// A struct or an enum with constant parameters has them in its name, and is described for the values that `describe`
+/// lists:
 ///
 /// ```
 /// use core::ffi::c_char;
@@ -310,19 +308,19 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
+/// `#[c_type(crate = path)]` sets the path of `sdt-core`, if it is not `::sdt_core`.
 #[proc_macro_derive(CType, attributes(c_name, c_type))]
 pub fn derive_c_type(input: TokenStream) -> TokenStream {
     ctype::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes a newtype or an enum without data an argument that probes carry by value.
+/// Makes a newtype or an enum without data an argument that probes pass by value.
 ///
-/// A struct with one field is carried, and listed, as that field; `#[c_name = "port_t"]` gives it another C type. An enum
-/// is carried as its number and listed as `enum link_state`, or by its `#[c_name = "..."]`; the names of its constants,
-/// `LINK_STATE_UP` for `LinkState::Up` or by their `#[c_name = "..."]`, are left in the module, of which `cargo sdt dlib`
-/// makes a D library. There they are numbers that a C `int` holds, and each name is one of all libraries. D takes an enum's value as
-/// unsigned, so a negative one equals its constant as `(int)arg0` only.
+/// A struct with one field is passed and listed as that field; `#[c_name = "port_t"]` gives it another C type. An enum
+/// is passed as its number and listed as `enum link_state`, or by its `#[c_name = "..."]`. The image contains the names
+/// of its constants, `LINK_STATE_UP` for `LinkState::Up` or their `#[c_name = "..."]`, from which `cargo sdt dlib`
+/// makes a D library. The values must fit into a C `int`, and names of constants are global in D. D treats an enum's
+/// value as unsigned, so compare a negative one as `(int)arg0`.
 ///
 /// ```
 /// use sdt_core::arg::Argument;
@@ -340,13 +338,13 @@ pub fn derive_c_type(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
+/// `#[c_type(crate = path)]` sets the path of `sdt-core`, if it is not `::sdt_core`.
 #[proc_macro_derive(Argument, attributes(c_name, c_type))]
 pub fn derive_argument(input: TokenStream) -> TokenStream {
     derive::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Text in D that travels with the probes: translators from structs that they carry, types and inlines that these need.
+/// Adds D text to the image: translators from structs that its probes pass, and types and inlines that these need.
 ///
 /// ```
 /// use sdt_core::arg::CType;
@@ -372,14 +370,14 @@ pub fn derive_argument(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// A host of `sdt-framework` hands the text to consumers, with the image's [structs and enums](derive@CType). Their compiler
-/// reads it; no file is installed, and two modules may have different translators of one name: for a module's own probes
-/// its own come first. In modules of FreeBSD's and illumos's it is for `cargo sdt dlib`, which puts it into the D library.
+/// A host of `sdt-framework` passes the text to consumers, with the image's [structs and enums](derive@CType), and
+/// their compiler reads it. No file is installed, and two modules may have different translators of one name: for a
+/// module's probes, its own come first. For FreeBSD and illumos, `cargo sdt dlib` adds the text to the D library.
 ///
-/// The text is D (Dynamic Tracing Guide, "Translators"), without clauses and options. The compiler of a program for a probe
-/// of the module reports errors in it, with the line.
+/// The text is D (Dynamic Tracing Guide, "Translators") without clauses and options. `dtrace` reports errors in it with
+/// the line, when it compiles a program for a probe of the module.
 ///
-/// `crate = path;` in front says where `sdt-core` is, if not at `::sdt_core`.
+/// A leading `crate = path;` sets the path of `sdt-core`, if it is not `::sdt_core`.
 #[proc_macro]
 pub fn sdt_translator(input: TokenStream) -> TokenStream {
     translator::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
@@ -387,29 +385,30 @@ pub fn sdt_translator(input: TokenStream) -> TokenStream {
 
 /// A firing site: `sdt_probe!(proc::exec_success, path);`
 ///
-/// While the probe is disabled this is one nop. While it is enabled, the arguments are evaluated, once
-/// and in order, and handed to the framework; what they borrow lives until recording has ended.
+/// While the probe is disabled, this is one nop. While it is enabled, the arguments are evaluated, once and in order,
+/// and passed to the framework. Their temporaries live until recording has ended.
 ///
-/// An argument that calls something is compiled as a function of its own, so that it costs the hot path
-/// nothing either. It may read and borrow local variables, not move out of them. One that visibly changes a local
-/// or leaves the firing function (`return`, `?`, `break`) is evaluated in place, which is right but may
-/// cost the hot path a few instructions. A macro in an argument cannot be looked into: if it returns or breaks out of the
-/// function, that is a compile error, which names `AMacroInAnArgumentMustNotReturn` or a closure; do it in front of the
+/// An argument with a call is compiled as a separate function, so that it also costs the hot path nothing. It may read
+/// and borrow local variables, but not move out of them. An argument that visibly changes a local or leaves the firing
+/// function (`return`, `?`, `break`) is evaluated in place, which is correct but may cost the hot path a few
+/// instructions. `sdt_probe!` cannot see into a macro in an argument: if that macro returns or breaks out of the
+/// function, this is a compile error that names `AMacroInAnArgumentMustNotReturn` or a closure. Evaluate it before the
 /// probe then.
 ///
-/// Text and slices are carried as address and length. What else has to be made of a value, `sdt_core::arg::show(err)` makes
-/// of what `Display` says, and `json(&value)` by `serde`, in a buffer of fixed size and when the probe is enabled.
+/// Text and slices are passed as address and length. `sdt_core::arg::show(err)` passes the text of `Display`, and
+/// `json(&value)` that of `serde`, in a buffer of fixed size and only while the probe is enabled.
 ///
-/// Names mean what they mean where they stand. `&x` is the address of `x` itself, and lives as long as `x` does. What a
-/// method borrows of a local that is `Copy` (`x.as_ptr()`) may be a copy, which lives until recording has ended.
+/// Names have the same meaning as outside of the macro. `&x` is the address of `x` itself, and is valid as long as `x`.
+/// If a method borrows from a local that is `Copy` (`x.as_ptr()`), this may be a copy, which lives until recording has
+/// ended.
 ///
 /// # What a call in an argument asks for
 ///
-/// Of the local variables that an argument with a call names, all is used, and not only the field that is named:
-/// the whole local must be there and not be borrowed exclusively elsewhere. And its type must be known at the probe, not
-/// only further on. The compiler refuses what the same expression may do elsewhere: it says that the local is borrowed
-/// (E0502), or partly moved (E0382), or that a type has to be `Copy` (E0277, E0599). The ways around: the place's address
-/// in the argument, `*&self.count`, which borrows just the field; and the local's type where it is declared.
+/// An argument with a call uses the whole of each local variable that it names, not only a field: the local must not be
+/// partly moved, or borrowed exclusively elsewhere. Its type must be known at the probe, not only after it. So the
+/// compiler may refuse an expression that is valid elsewhere: the local is borrowed (E0502) or partly moved (E0382), or
+/// a type must be `Copy` (E0277, E0599). Remedies: take the address of the place in the argument, `*&self.count`, which
+/// borrows only the field; or write the type of the local at its declaration.
 ///
 /// ```
 /// sdt_core::sdt_provider!(queue);
@@ -452,14 +451,13 @@ pub fn sdt_translator(input: TokenStream) -> TokenStream {
 ///
 /// # Panics
 ///
-/// An argument must not panic. In user-land hosts (a kernel's panic is the end anyhow), one that is evaluated in place
-/// unwinds as it would anywhere. One that is compiled as a function of its own cannot unwind through the thunk that
-/// called it: the process aborts (`failed to initiate panic`), and no `catch_unwind` prevents that. Which of the two an
-/// argument is, is not to be relied on.
+/// An argument must not panic. In programs, an argument that is evaluated in place unwinds as usual. An argument that
+/// is compiled as a separate function cannot unwind through the thunk that called it: the process aborts (`failed to
+/// initiate panic`), and `catch_unwind` does not prevent this. Do not rely on which of the two an argument is.
 ///
 /// # Unsafe code
 ///
-/// What needs `unsafe` needs it here, too: `sdt_probe!(net::sent, unsafe { bytes_of(queue) })`.
+/// Unsafe operations need `unsafe` here, too: `sdt_probe!(net::sent, unsafe { bytes_of(queue) })`.
 #[proc_macro]
 pub fn sdt_probe(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Fire)
@@ -467,12 +465,12 @@ pub fn sdt_probe(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Whether a probe is enabled: `if sdt_enabled!(proc::exec_success) { ... }`
+/// Returns whether a probe is enabled: `if sdt_enabled!(proc::exec_success) { ... }`
 ///
-/// A patched site like `sdt_probe!`: no load and no test while the probe is disabled.
+/// It is a patched site like `sdt_probe!`: no load and no test while the probe is disabled.
 ///
-/// Whether any of several is: `sdt_enabled!(proc::*)` of all that a declared provider has,
-/// `sdt_enabled!(proc::{start, exit})` of those of any.
+/// It can also test whether any of several probes is enabled: `sdt_enabled!(proc::*)` for all probes of a declared
+/// provider, `sdt_enabled!(proc::{start, exit})` for a list of probes of any provider.
 ///
 /// ```
 /// sdt_core::sdt_provider! {
@@ -485,16 +483,16 @@ pub fn sdt_probe(input: TokenStream) -> TokenStream {
 ///
 /// # fn main() {
 /// if sdt_core::sdt_enabled!(disk::{read, write}) {
-///     // Look up what both of them tell.
+///     // Look up data that both probes need.
 /// }
 /// if sdt_core::sdt_enabled!(disk::*) {
-///     // What is done for anybody who traces any of it.
+///     // Do this if any probe of the provider is enabled.
 /// }
 /// # }
 /// ```
 ///
-/// On the provider route that is one site, for any number of probes. The kernel's own sdt knows no groups, so on the native
-/// route it is a site for each probe, one behind the other.
+/// On the provider route this is one site for any number of probes. The kernel's own sdt does not support groups, so on
+/// the native route it is one site for each probe.
 #[proc_macro]
 pub fn sdt_enabled(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Enabled)
@@ -502,14 +500,14 @@ pub fn sdt_enabled(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// The second step of `sdt_enabled!` of several probes. No part of the interface.
+/// The second step of `sdt_enabled!` of several probes. Not part of the interface.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __sdt_expand_group(input: TokenStream) -> TokenStream {
     group::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// The second step of `sdt_probe!` and `sdt_enabled!`. No part of the interface.
+/// The second step of `sdt_probe!` and `sdt_enabled!`. Not part of the interface.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __sdt_expand(input: TokenStream) -> TokenStream {

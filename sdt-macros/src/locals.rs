@@ -1,11 +1,11 @@
-//! Which locals an argument expression uses, and whether it can be moved out of its function.
+//! Finds the locals that an argument expression uses, and decides whether it can be moved out of its function.
 //!
-//! The compiler resolves the names, not this module: it resolves each name where it stands, with the token
-//! that stands there, and the evaluator gets the resulting value in the name's place. Two names may look the same and mean
-//! different locals, if they come from different macros, and no stable function compares their contexts. So each
-//! occurrence of a name is a local of its own. Where tokens do not show whether a name is the function's or the
-//! expression's own, it stays, and the evaluator, which is a closure, captures it as closures do: by reference. That is
-//! correct, but may keep a local in memory.
+//! The compiler resolves the names, not this module: it resolves each name with its own token, and the evaluator gets
+//! the resulting value instead of the name. Two names may look the same but mean different locals, if they come from
+//! different macros, and no stable function compares their hygiene. Therefore each occurrence of a name counts as a
+//! separate local. If the tokens do not show whether a name belongs to the function or to the expression, it is not
+//! replaced, and the evaluator, which is a closure, captures it by reference. That is correct, but may keep a local in
+//! memory.
 
 use proc_macro2::{Ident, Span};
 use quote::{format_ident, quote_spanned};
@@ -16,20 +16,21 @@ use syn::{
     Pat, Path, Stmt, Type,
 };
 
-/// Most locals an evaluator is handed. Each takes up to two registers in the cold block.
+/// The greatest number of locals for an evaluator. Each takes up to two registers in the cold block.
 const MAX_LOCALS: usize = 5;
 
-/// Most arguments that are evaluated in the cold block: each takes a register there, all at once.
+/// The greatest number of arguments that are evaluated in the cold block: each takes a register there, all at the same
+/// time.
 const MOST_IN_PLACE: usize = 6;
 
-/// What an expression does, as far as its tokens tell.
+/// Properties of an expression that its tokens show.
 #[derive(Default)]
 struct Survey {
     /// It may call something that is not inlined.
     calls: bool,
-    /// It leaves the function, or changes a local: it has to stay where it is.
+    /// It leaves the function, or changes a local: it must stay in place.
     stays: bool,
-    /// It may declare names that its tokens do not show: none of its names is known to be the function's.
+    /// It may declare names that its tokens do not show: no name is known to belong to the function.
     declares: bool,
     /// Names that the expression itself binds.
     bound: Vec<String>,
@@ -39,8 +40,8 @@ impl Visit<'_> for Survey {
     fn visit_expr(&mut self, expr: &Expr) {
         match expr {
             Expr::Call(call) => {
-                // `Some(x)` builds a value; what else is called is a function, or one that looks like a constructor, of
-                // which may be costly to pass. A function's name is no local.
+                // `Some(x)` constructs a value. All other calls are functions, or look like constructors of types that
+                // may be costly to pass. The name of a function is not a local.
                 if let Expr::Path(callee) = &*call.func {
                     self.calls |= !callee.path.is_ident("Some");
                     call.args.iter().for_each(|arg| self.visit_expr(arg));
@@ -74,7 +75,7 @@ impl Visit<'_> for Survey {
 
     fn visit_pat(&mut self, pattern: &Pat) {
         match pattern {
-            // What is bound by reference is the local itself.
+            // A binding by reference refers to the local itself.
             Pat::Ident(binding) => {
                 self.declares |= binding.by_ref.is_some();
                 self.bound.push(binding.ident.to_string());
@@ -86,7 +87,7 @@ impl Visit<'_> for Survey {
     }
 }
 
-/// The name, if the path may be that of a local: one lower-case segment.
+/// Returns the name, if the path may be a local: one lower-case segment.
 fn local_name(path: &ExprPath) -> Option<&Ident> {
     let name = path.path.get_ident().filter(|_| path.qself.is_none())?;
     name.to_string().starts_with(|c: char| c.is_lowercase() || c == '_').then_some(name)
@@ -109,28 +110,28 @@ fn is_assignment(op: &syn::BinOp) -> bool {
     )
 }
 
-/// A local that an evaluator is handed.
+/// A local that an evaluator gets.
 pub(crate) struct Local {
-    /// Its name in the function, with the hygiene of the places where it stands.
+    /// Its name in the function, with the hygiene of its occurrence.
     pub(crate) name: Ident,
-    /// Whether it stands in an `unsafe` block of the expression's, where a `static mut` may.
+    /// Whether it is in an `unsafe` block of the expression, where it may be a `static mut`.
     pub(crate) in_unsafe: bool,
-    /// What stands for it in the evaluator: a reference to it.
+    /// Its replacement in the evaluator: a reference to it.
     pub(crate) reference: Ident,
 }
 
-/// Puts `*reference` wherever the name of a local stands.
+/// Replaces names of locals by `*reference`.
 struct TakeOut<'a> {
     bound: &'a [String],
     locals: Vec<Local>,
-    /// How many `unsafe` blocks are around.
+    /// The number of enclosing `unsafe` blocks.
     in_unsafe: usize,
 }
 
 impl TakeOut<'_> {
-    /// Takes the name out, and returns what stands for it in the evaluator.
+    /// Records the local, and returns its replacement in the evaluator.
     fn reference(&mut self, name: &Ident) -> Ident {
-        // Where the local stands, so that errors point there; a name that meets no other.
+        // The span of the local, so that errors point there; a unique name.
         let span = Span::mixed_site().located_at(name.span());
         let reference = format_ident!("__sdt_local_{}", self.locals.len(), span = span);
         let in_unsafe = self.in_unsafe > 0;
@@ -138,7 +139,7 @@ impl TakeOut<'_> {
         reference
     }
 
-    /// What has its address taken: the local it is, or is a part of, keeps its name.
+    /// Operand of `&`: the local that it is, or is a part of, is not replaced.
     fn visit_place(&mut self, place: &mut Expr) {
         match place {
             Expr::Path(_) => {}
@@ -166,7 +167,7 @@ impl VisitMut for TakeOut<'_> {
                 }
                 return;
             }
-            // An address is that of the local itself, and lives as long as that: the closure's business.
+            // The address is that of the local itself, and is valid as long as the local: the closure captures it.
             Expr::Reference(reference) => return self.visit_place(&mut reference.expr),
             Expr::RawAddr(raw) => return self.visit_place(&mut raw.expr),
             Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
@@ -185,7 +186,7 @@ impl VisitMut for TakeOut<'_> {
     }
 
     fn visit_field_value_mut(&mut self, field: &mut FieldValue) {
-        // `S { x }` has to become `S { x: *reference }`.
+        // `S { x }` becomes `S { x: *reference }`.
         field.colon_token.get_or_insert_default();
         visit_mut::visit_field_value_mut(self, field);
     }
@@ -194,7 +195,7 @@ impl VisitMut for TakeOut<'_> {
         self.visit_expr_mut(&mut repeat.expr);
     }
 
-    // What is below names no locals, only constants.
+    // Items below contain no locals, only constants.
     fn visit_expr_const_mut(&mut self, _: &mut ExprConst) {}
     fn visit_pat_mut(&mut self, _: &mut Pat) {}
     fn visit_type_mut(&mut self, _: &mut Type) {}
@@ -206,8 +207,8 @@ impl VisitMut for TakeOut<'_> {
     }
 }
 
-/// Takes argument expressions out of their function, if they may call something, or are many, and can be moved:
-/// the locals they use, which the expressions name by reference from then on.
+/// Prepares argument expressions for an evaluator, if they may call functions or are many, and can be moved. Returns
+/// the used locals, which the expressions then access by reference.
 pub(crate) fn take_out(args: &mut Vec<Expr>) -> Option<Vec<Local>> {
     let mut survey = Survey::default();
     args.iter().for_each(|arg| survey.visit_expr(arg));
@@ -252,7 +253,7 @@ mod tests {
         }
     }
 
-    /// What they build may be costly to hand over.
+    /// The constructed value may be costly to pass.
     #[test]
     fn constructors_are_taken_out() {
         for arg in ["Shown(err)", "Shown::<64>::new(err)", "Ok(x)", "wrap::Port(x)"] {

@@ -1,4 +1,4 @@
-//! Names: from Rust's to DTrace's, and which ones there may not be.
+//! Conversion of names from Rust to DTrace, and their checks.
 
 use dtrace_abi::freebsd::Generation;
 use dtrace_abi::limits::{ARGUMENT_TYPE, MAX_NAME};
@@ -16,41 +16,41 @@ const MAX_TYPE: usize = ARGUMENT_TYPE - 1;
 /// numbers against the route for which it is built.
 pub(crate) const ALWAYS_CARRIED: usize = Generation::Tested.arguments();
 
-/// A name as a C string literal, as DTrace lists it.
+/// Returns a name, as DTrace lists it, as a C string literal.
 pub(crate) fn literal(name: &str, span: Span) -> TokenStream {
     let name = std::ffi::CString::new(name).expect("names made of identifiers hold no NUL");
     let literal = LitCStr::new(&name, span);
     quote!(#literal)
 }
 
-/// A probe's names, in all forms that records want.
+/// The names of a probe, in all forms that records need.
 pub(crate) struct Names {
-    /// As DTrace lists it, a C string.
+    /// The name in DTrace, a C string.
     pub(crate) listed: TokenStream,
-    /// As C names it, a C string for records in Rust.
+    /// The name in C, a C string for records in Rust.
     pub(crate) c: TokenStream,
     /// The same as text, for records in assembly.
     pub(crate) text: Literal,
-    /// A number that tells the probe from all others, whichever crate names it.
+    /// A hash that identifies the probe in all crates.
     pub(crate) hash: Literal,
-    /// The symbol of its record where there must be no second one, with that number.
+    /// The symbol of its record, with the hash, for routes on which the record must be unique.
     pub(crate) symbol: Literal,
     /// Provider, name and semaphore in SystemTap's notes.
     pub(crate) stap: TokenStream,
-    /// The symbol by which illumos's krtld knows it.
+    /// The symbol that illumos's krtld recognises.
     pub(crate) krtld: Literal,
-    /// As that lists it.
+    /// The name under which illumos lists it.
     pub(crate) krtld_listed: String,
-    /// What names it in a description of the module's probes: hash, symbol, provider and name, with tabs between them.
+    /// Its line in a description of the module's probes: hash, symbol, provider and name, with tabs between them.
     pub(crate) described: Literal,
 }
 
 impl Names {
-    /// The names of the probe that is listed as `name`.
+    /// Returns the names of the probe that DTrace lists as `name`.
     pub(crate) fn new(provider: &str, name: &str, span: Span) -> Self {
         let hash = hash(&format!("{provider}:{name}"));
         let krtld = krtld_symbol(provider, name);
-        // Names there are as in C, and tracers type them: a `-` would want quotes.
+        // Names in SystemTap notes are as in C, because users of tracers would have to quote a `-`.
         let (stap_name, semaphore) = (name.replace('-', "_"), format!("__sdt_semaphore_{hash}"));
         Self {
             listed: literal(name, span),
@@ -66,26 +66,27 @@ impl Names {
     }
 }
 
-/// The name that FreeBSD's and illumos's sdt list as `name`: they make a `-` of every `__`, from left to right.
+/// Returns the C name that FreeBSD's and illumos's sdt list as `name`: they replace every `__` by `-`, from left to
+/// right.
 fn c_name(name: &str) -> String {
     name.replace('-', "__")
 }
 
-/// What the names of a provider's probes begin with where illumos's krtld tells providers by that.
+/// Returns the prefix by which illumos's krtld recognises the probes of a provider, if it knows the provider.
 fn krtld_prefix(provider: &str) -> Option<&'static str> {
     let known = krtld::PROVIDERS.iter().find(|(known, _)| *known == provider);
     known.map(|(_, prefix)| *prefix)
 }
 
-/// The symbol of which illumos's krtld makes the probe. Neither a probe's name nor a provider's begins with an
-/// underscore, so none is taken for a prefix.
+/// Returns the symbol that illumos's krtld turns into the probe. Neither names of probes nor of providers begin with an
+/// underscore, so none is mistaken for a prefix.
 fn krtld_symbol(provider: &str, name: &str) -> String {
     let prefix = krtld_prefix(provider).unwrap_or_default();
     format!("{}{prefix}{}", krtld::PREFIX, c_name(&krtld_name(provider, name)))
 }
 
-/// The name under which illumos's sdt lists the probe. All probes whose provider it does not know it lists in one, `sdt`: there
-/// the provider's own name stays in front of the probe's, or probes of two providers could be one.
+/// Returns the name under which illumos's sdt lists the probe. It lists probes of unknown providers under `sdt`: there
+/// the name begins with that of the provider, so that probes of two providers cannot collide.
 fn krtld_name(provider: &str, name: &str) -> String {
     if provider == krtld::OTHERS || krtld_prefix(provider).is_some() {
         name.to_owned()
@@ -100,14 +101,14 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The provider's name in DTrace: the identifier as it is. Which names are taken depends on the kernel, and is for
-/// `sdt-core` to say.
+/// Returns the provider's name in DTrace: the unchanged identifier. `sdt-core` checks which names the kernel reserves.
 pub(crate) fn provider(ident: &Ident) -> Result<String> {
     let name = ident.unraw().to_string();
     if name.starts_with('_') || name.ends_with('_') || name.contains("__") {
         let message = format!(
-            "the provider name `{name}` begins or ends with an underscore, or has two in a row: where illumos has it in \
-             front of a probe's name, `__` is a `-`, and `__proc_` another provider"
+            "the provider name `{name}` begins or ends with an underscore, or has two in a row: \
+             illumos would read `__` as `-`, and a prefix such as `__proc_` as another provider; \
+             choose another name"
         );
         return Err(Error::new(ident.span(), message));
     }
@@ -115,13 +116,13 @@ pub(crate) fn provider(ident: &Ident) -> Result<String> {
     Ok(name)
 }
 
-/// The probe's name in DTrace: a `-` for every `__` and every other `_`.
+/// Returns the probe's name in DTrace: a `-` for every `__` and every other `_`.
 pub(crate) fn probe(ident: &Ident) -> Result<String> {
     let rust = ident.unraw().to_string();
     if rust.starts_with('_') {
         let message = format!(
-            "`{rust}` begins with an underscore: such names are reserved, illumos takes `__proc_` \
-             and the like for a provider"
+            "`{rust}` begins with an underscore: such names are reserved, as illumos reads a \
+             prefix such as `__proc_` as a provider"
         );
         return Err(Error::new(ident.span(), message));
     }
@@ -130,52 +131,59 @@ pub(crate) fn probe(ident: &Ident) -> Result<String> {
     Ok(name)
 }
 
-/// A probe's name given exactly, by `#[name = "..."]`.
+/// Returns a probe's exact name from `#[name = "..."]`.
 pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
     if name.is_empty() {
-        return Err(Error::new(span, "a probe's name is not empty"));
+        return Err(Error::new(span, "the name of the probe is empty"));
     }
     if name.starts_with(['_', '-']) {
-        return Err(Error::new(span, "a probe's name begins with a letter"));
+        return Err(Error::new(span, "the name of a probe must begin with a letter"));
     }
     let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     if let Some(pair) = ["__", "_-"].into_iter().find(|pair| name.contains(pair)) {
         let message = format!(
-            "a probe's name has no `{pair}`: FreeBSD and illumos read `__` as `-`, from left to right"
+            "the name of a probe must not contain `{pair}`: FreeBSD and illumos read `__` as `-`, \
+             from left to right"
         );
         return Err(Error::new(span, message));
     }
     if let Some(c) = name.chars().find(odd) {
-        let message = format!("a probe's name has letters, digits, `_`, `-` and `.`, not {c:?}");
+        let message = format!(
+            "the name of a probe can contain letters, digits, `_`, `-` and `.`, \
+             but not {c:?}"
+        );
         return Err(Error::new(span, message));
     }
     check_text(name, "probe", span)?;
     Ok(name.to_owned())
 }
 
-/// The function by which a declared probe's arguments are checked.
+/// The function that checks a declared probe's arguments.
 pub(crate) fn check(probe: &Ident) -> Ident {
     format_ident!("__sdt_args_{}", probe.unraw())
 }
 
-/// The function that makes words of a declared probe's arguments.
+/// The function that returns the words of a declared probe's arguments.
 pub(crate) fn words(probe: &Ident) -> Ident {
     format_ident!("__sdt_words_{}", probe.unraw())
 }
 
-/// Whether D can be told of a C type by this name.
+/// Checks that a C type can have this name in D.
 pub(crate) fn check_type(name: &LitStr) -> Result<()> {
     let text = name.value();
     let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '*'));
     let message = if text.is_empty()
         || !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
     {
-        "a C type's name begins with a letter".to_owned()
+        "the name of a C type must begin with a letter".to_owned()
     } else if let Some(c) = text.chars().find(|&c| odd(c)) {
-        format!("a C type's name has letters, digits, `_`, blanks and `*`, not {c:?}")
+        format!(
+            "the name of a C type can contain letters, digits, `_`, blanks and `*`, but not \
+                 {c:?}"
+        )
     } else if text.len() > MAX_TYPE {
         let length = text.len();
-        format!("the C type's name has {length} bytes; DTrace keeps {MAX_TYPE} and would cut it")
+        format!("the name of the C type has {length} bytes, more than DTrace's limit of {MAX_TYPE}")
     } else {
         return Ok(());
     };
@@ -184,12 +192,12 @@ pub(crate) fn check_type(name: &LitStr) -> Result<()> {
 
 fn check_text(name: &str, what: &str, span: Span) -> Result<()> {
     if !name.is_ascii() {
-        let message = format!("the {what} name `{name}` is not ASCII, which DTrace's names are");
+        let message = format!("the {what} name `{name}` is not ASCII");
         return Err(Error::new(span, message));
     }
     if name.len() > MAX_NAME {
         let message = format!(
-            "the {what} name `{name}` has {} bytes; DTrace keeps {MAX_NAME} and would cut it",
+            "the {what} name `{name}` has {} bytes, more than DTrace's limit of {MAX_NAME}",
             name.len()
         );
         return Err(Error::new(span, message));
@@ -217,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What FreeBSD's and illumos's sdt make of a name.
+    /// The name that FreeBSD's and illumos's sdt make of a C name.
     fn listed(c: &str) -> String {
         c.replace("__", "-")
     }

@@ -22,24 +22,24 @@ use crate::{attributes, describe, krate, site};
 
 /// The input of `sdt_provider!`, without the parts that are configured out.
 struct Provider {
-    /// Where `sdt-core` is.
+    /// The path of `sdt-core`.
     sdt: Path,
     attrs: Vec<Attribute>,
-    /// Its stability and privileges, where it says them.
+    /// Its stability and privileges, if declared.
     own: TokenStream,
     vis: Visibility,
     ident: Ident,
-    /// `None`: open.
+    /// `None` if the provider is open.
     probes: Option<Vec<Probe>>,
-    /// What is wrong with probes that are not among these.
+    /// The errors of the other probes.
     wrong: Option<Error>,
 }
 
-/// What is made of a provider.
+/// The expansion of a provider.
 pub(crate) struct Expanded {
     /// Its module, with its correct probes, so that an error in one probe causes no errors where others fire.
     pub(crate) module: TokenStream,
-    /// What is wrong with it.
+    /// Its errors.
     pub(crate) wrong: Option<Error>,
 }
 
@@ -53,12 +53,12 @@ impl Expanded {
 
 /// One `fn name(args);` of a declared provider.
 struct Probe {
-    /// Those that are for its record.
+    /// The attributes of its record.
     attrs: Vec<Attribute>,
-    /// Levels of lints, which are for all that is made of it.
+    /// Lint levels, which apply to its whole expansion.
     lints: Vec<Attribute>,
     ident: Ident,
-    /// Its name in DTrace.
+    /// The name in DTrace.
     name: String,
     args: Vec<Argument>,
 }
@@ -91,11 +91,18 @@ impl Probe {
         let name = match given.as_slice() {
             [] => names::probe(&ident)?,
             [attr] => exact_name(attr)?,
-            [_, again, ..] => return Err(Error::new_spanned(again, "a probe has one name")),
+            [_, again, ..] => return Err(Error::new_spanned(again, "`#[name]` is given twice")),
         };
         if let Some(extra) = args.iter().nth(ARGS) {
-            let message = format!("a probe has at most {} arguments", ARGS);
+            let message = format!("a probe can have at most {} arguments", ARGS);
             return Err(Error::new(extra.name.span(), message));
+        }
+        for (index, arg) in args.iter().enumerate() {
+            let of = arg.name.unraw();
+            if args.iter().take(index).any(|other| other.name.unraw() == of) {
+                let message = format!("another argument is named `{of}` already");
+                return Err(Error::new(arg.name.span(), message));
+            }
         }
         Ok(Self { attrs, lints, ident, name, args: args.into_iter().collect() })
     }
@@ -109,7 +116,7 @@ fn signature(input: ParseStream<'_>) -> Result<(Ident, Punctuated<Argument, Toke
     parenthesized!(list in input);
     let args = Punctuated::parse_terminated(&list)?;
     if input.peek(Token![->]) {
-        return Err(input.error("a probe returns nothing"));
+        return Err(input.error("a probe has no return value"));
     }
     input.parse::<Token![;]>()?;
     Ok((ident, args))
@@ -124,7 +131,7 @@ fn exact_name(attr: &Attribute) -> Result<String> {
     Err(Error::new_spanned(attr, "expected `#[name = \"...\"]`"))
 }
 
-/// Names every lifetime that is left out, so that a type can stand in a result.
+/// Names every elided lifetime, so that a type can be a result.
 struct NameLifetimes;
 
 impl VisitMut for NameLifetimes {
@@ -156,7 +163,7 @@ pub(crate) fn expand_parsed(input: TokenStream) -> Result<Expanded> {
     Ok(expanded(syn::parse2(input)?))
 }
 
-/// The second step where a provider has conditions: the compiler has decided them.
+/// The second step for a provider with conditions, which the compiler has evaluated.
 pub(crate) fn expand_configured(input: TokenStream) -> Result<TokenStream> {
     Ok(expanded(configured::answer(input)?).whole())
 }
@@ -176,7 +183,7 @@ fn expanded(provider: Unconfigured) -> Expanded {
     }
 }
 
-/// The module of a provider of which nothing can be said.
+/// Returns the module of a provider whose probes are unknown because of errors.
 fn stand_in(vis: &Visibility, ident: &Ident) -> TokenStream {
     let sites = SiteMacro::of(vis, ident, "wrong", silent_rules());
     let sites = sites.items();
@@ -196,7 +203,7 @@ fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
     let items = probes.iter().flatten().map(|probe| declared_probe(name, probe));
     quote! {
         #(#attrs)*
-        // What names of traits are in scope is the declaring module's affair.
+        // The declaring module decides which traits are in scope.
         #[allow(unused_qualifications)]
         #vis mod #ident {
             #[allow(unused_imports)]
@@ -217,7 +224,7 @@ fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
     }
 }
 
-/// As far as a provider can be seen, from within its module.
+/// The visibility of a provider, from inside its module.
 fn seen_from_within(vis: &Visibility) -> TokenStream {
     match vis {
         Visibility::Public(_) => quote!(pub),
@@ -229,20 +236,20 @@ fn seen_from_within(vis: &Visibility) -> TokenStream {
     }
 }
 
-/// The macro to which sites go. It has a rule for each probe, which tells what a site has to know of that probe, so
-/// that no site has to look at the others.
+/// Returns the macro that sites call. It has a rule for each probe with the declaration of that probe, so that no site
+/// processes the other probes.
 struct SiteMacro {
-    /// A `macro_rules!` macro is visible outside its crate only if it is exported, and then it is so from the root of
-    /// the crate, where its name must be its own.
+    /// A `macro_rules!` macro is visible outside its crate only if it is exported, and then in the root of the crate,
+    /// so its name must be unique.
     export: Option<TokenStream>,
-    /// As far as the provider's module can be seen, from within.
+    /// The visibility of the provider's module, from inside.
     visibility: TokenStream,
     ident: Ident,
     rules: TokenStream,
 }
 
 impl SiteMacro {
-    /// If probes are left out because they are wrong, sites of undeclared probes expand to nothing.
+    /// If probes with errors are left out, sites of unknown probes expand to nothing.
     fn new(provider: &Provider, name: &str, is_wrong: bool) -> Self {
         let all = provider.probes.as_ref().map(|probes| {
             let all = probes.iter().map(|Probe { ident, name, .. }| quote!(#ident #name));
@@ -284,8 +291,8 @@ impl SiteMacro {
     }
 }
 
-/// A site, `probe probe [path] kind args`, goes on to `__sdt_expand!` with what the provider knows of the probe. It is
-/// named twice, as the rule that takes it by its name would have it point to the declaration.
+/// Passes a site, `probe probe [path] kind args`, to `__sdt_expand!` with the declaration of the probe. The probe is in
+/// the input twice, because a rule that matches its name replaces the span by that of the declaration.
 fn rule(probe: &impl ToTokens, known: &impl ToTokens) -> TokenStream {
     quote! {
         (#probe $probe:ident [$($path:tt)*] $($site:tt)*) => {
@@ -294,7 +301,7 @@ fn rule(probe: &impl ToTokens, known: &impl ToTokens) -> TokenStream {
     }
 }
 
-/// Several probes, `* [path]` or `{ one, another } [path]`, go on to `__sdt_expand_group!` with all that the provider knows.
+/// Passes several probes, `* [path]` or `{ one, another } [path]`, to `__sdt_expand_group!` with all declarations.
 fn group_rule(known: &TokenStream) -> TokenStream {
     quote! {
         ($members:tt [$($path:tt)*]) => {
@@ -303,7 +310,7 @@ fn group_rule(known: &TokenStream) -> TokenStream {
     }
 }
 
-/// Sites of what has not been declared, as it is wrong, which has been said.
+/// Sites of probes whose declaration has an error, which was reported.
 fn silent_rules() -> TokenStream {
     quote! {
         ($any:ident $probe:ident [$($path:tt)*] fire $($args:tt)*) => { {} };
@@ -312,8 +319,8 @@ fn silent_rules() -> TokenStream {
     }
 }
 
-/// Letters and digits that no other provider of this crate has: where it is written and, for those that one macro
-/// makes, which expansion of that this is. The compiler tells the latter in what it prints of a span only.
+/// Returns letters and digits that are unique in this crate: the position in the source and, if a macro declares
+/// several providers, the number of the expansion, which only the debug output of a span contains.
 fn place(named: Span) -> String {
     let (named, call) = (named.unwrap(), Span::call_site().unwrap());
     let mut hasher = DefaultHasher::new();
@@ -323,16 +330,16 @@ fn place(named: Span) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The probe, if none of those before it has its name.
+/// Returns the probe, if no previous probe has its name.
 fn among(probes: &[Probe], probe: Probe) -> Result<Probe> {
     if probes.iter().any(|other| other.name == probe.name) {
-        let message = format!("another probe is named `{}` already", probe.name);
+        let message = format!("another probe already has the name `{}`", probe.name);
         return Err(Error::new(probe.ident.span(), message));
     }
     Ok(probe)
 }
 
-/// One error more.
+/// Adds an error.
 fn add(errors: &mut Option<Error>, error: Error) {
     match errors {
         Some(errors) => errors.combine(error),
@@ -345,7 +352,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let names = Names::new(provider, name, ident.span());
     let Names { listed, c, symbol, .. } = &names;
     let check = names::check(ident);
-    // Names that nothing in scope has, where the arguments' own stand.
+    // Replaces the names of arguments by names that nothing in scope has.
     let arg_names = args.iter().enumerate();
     let arg_names: Vec<_> =
         arg_names.map(|(i, arg)| format_ident!("__sdt_arg_{i}", span = arg.name.span())).collect();
@@ -357,6 +364,15 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         let index = Literal::usize_unsuffixed(i);
         arg.carried(&quote!(&arguments.#index))
     });
+    let argument_names = (!args.is_empty()).then(|| {
+        let names = args.iter().enumerate().map(|(i, arg)| {
+            let (index, name) = (Literal::usize_unsuffixed(i), arg.name.unraw().to_string());
+            // D's names are ASCII.
+            let name = if name.is_ascii() { name } else { String::new() };
+            quote!(#index #name)
+        });
+        quote!(__sdt::__sdt_types!(@probe #provider, #name, #list, [#(#names),*]);)
+    });
     let few_enough = quote_spanned! { ident.span() =>
         const _: () = __sdt::__private::hit::check_words(__sdt::arg::count(#list));
     };
@@ -366,7 +382,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         ty
     });
     let named: Vec<_> = named.collect();
-    // For an argument that is made of a value, the function takes that value.
+    // For an argument that is converted from a value, the function takes the value.
     let (taken, given): (Vec<_>, Vec<_>) = args
         .iter()
         .zip(&named)
@@ -385,6 +401,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         #[allow(non_upper_case_globals)]
         const #list: __sdt::arg::ArgTypes = &[#(#types),*];
         #few_enough
+        #argument_names
 
         #[doc(hidden)]
         #(#lints)*

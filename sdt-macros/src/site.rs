@@ -40,7 +40,10 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
     };
     let (mut path, args) = parse.parse2(input)?;
     if kind == Kind::Enabled && !args.is_empty() {
-        return Err(Error::new_spanned(args, "`sdt_enabled!` takes the probe only"));
+        return Err(Error::new_spanned(
+            args,
+            "`sdt_enabled!` takes only the probe, without arguments",
+        ));
     }
     let whole = path.clone();
     let probe = path.segments.pop().filter(|segment| segment.arguments.is_none());
@@ -62,8 +65,10 @@ fn as_listed(path: &Path, input: ParseStream<'_>) -> Result<Error> {
     while input.parse::<Option<Token![-]>>()?.is_some() {
         name = format!("{name}-{}", Ident::parse_any(input)?);
     }
-    let message =
-        format!("`{name}` is how DTrace lists it; here it is `{}`", name.replace('-', "_"));
+    let message = format!(
+        "`{name}` is the name in DTrace; in Rust the probe is `{}`",
+        name.replace('-', "_")
+    );
     Ok(Error::new_spanned(path, message))
 }
 
@@ -167,7 +172,7 @@ impl Invocation {
     fn check(&self) -> Result<()> {
         let (provider, probe, given) = (&self.provider, &self.probe, self.args.len());
         if given > ARGS {
-            let message = format!("a probe has at most {} arguments", ARGS);
+            let message = format!("a probe can have at most {} arguments", ARGS);
             return Err(Error::new_spanned(&self.args[ARGS], message));
         }
         if let Known::Declared { takes, .. } = self.known
@@ -402,7 +407,7 @@ fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> Token
     }
 }
 
-/// Returns the greatest number of words of that many arguments.
+/// Returns the greatest number of words of this number of arguments.
 fn most_words(args: usize) -> usize {
     (2 * args).min(ARGS)
 }

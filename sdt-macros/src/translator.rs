@@ -1,4 +1,4 @@
-//! `sdt_translator!`: text in D that travels with the image.
+//! `sdt_translator!`: D text that is part of the image.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -23,17 +23,21 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let Text { sdt, text } = syn::parse2(input)?;
     let source = text.value();
     if source.lines().any(|line| line.trim_start().starts_with('#')) {
-        let error = "text in D that travels with an image has no control lines (`#pragma`, `#line`): \
-                     dtrace refuses them";
+        let error = "D text in an image must not contain control lines (`#pragma`, `#line`): \
+            dtrace rejects them";
         return Err(Error::new(text.span(), error));
     }
     let lines: Vec<_> = source.lines().map(directive).collect::<Option<_>>().ok_or_else(|| {
-        Error::new(text.span(), "text in D has no control characters but newlines and tabs")
+        Error::new(
+            text.span(),
+            "D text must not contain control characters except newlines and \
+             tabs",
+        )
     })?;
     Ok(quote!(#sdt::__sdt_types!(@text #(#lines),*);))
 }
 
-/// The assembler's directive for a line of the description; `None` if that cannot hold it.
+/// Returns the assembler's directive for a line of the description; `None` if the line cannot be represented.
 fn directive(line: &str) -> Option<String> {
     let mut out = String::from(".ascii \"text\\t");
     for c in line.chars() {

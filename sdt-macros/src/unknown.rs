@@ -4,10 +4,10 @@ use proc_macro2::Ident;
 use syn::parse::ParseStream;
 use syn::{Error, Result};
 
-/// Most probes that are listed. Of more, only those are that may have been meant.
+/// The greatest number of probes that the error lists. With more, it lists only similar names.
 const MOST_LISTED: usize = 12;
 
-/// Reads the provider's probes, and the one that is none of them.
+/// Parses the provider's probes, and the unknown one.
 pub(crate) fn error(
     provider: &str,
     declared: ParseStream<'_>,
@@ -43,7 +43,7 @@ fn message(provider: &str, probe: &str, known: &[String]) -> String {
     message
 }
 
-/// How many letters have to be put in, taken out or changed to make one name the other.
+/// Returns the edit distance: how many letters must be inserted, removed or changed to turn one name into the other.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

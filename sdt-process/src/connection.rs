@@ -13,8 +13,8 @@ use crate::sites::Sites;
 use crate::slots::Slots;
 use crate::text;
 
-/// The size in bytes of the longest frame: a few hundred records.
-const FRAME: usize = 16 << 10;
+/// The size in bytes of the longest frame. A consumer decodes frames of up to 64 KiB.
+const FRAME: usize = 60 << 10;
 /// The channel of a consumer that is alone on its line.
 const CHANNEL: u8 = 1;
 /// The largest size in bytes of a frame with the reason for which a consumer is not served.

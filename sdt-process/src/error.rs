@@ -16,7 +16,8 @@ use crate::socket::SocketError;
 pub enum StartError {
     /// This process is traced already, or the thread of an earlier [`Process`](crate::Process) has not ended yet.
     #[error(
-        "sdt_process is started already in this process; start it once, and keep the Process that start() returns"
+        "sdt_process is already started in this process; start it once, and keep the Process that \
+         start() returns"
     )]
     Started,
     /// This process is the child of a `fork` that could not wait for the other threads of its parent, or of `_Fork`.
@@ -39,11 +40,14 @@ pub enum StartError {
     )]
     Detach(DetachError),
     /// The framework does not accept the configuration.
-    #[error("the framework does not accept this configuration: {0}; change it by Options::config")]
+    #[error(
+        "the framework does not accept this configuration: {0}; change it with Options::config"
+    )]
     Config(InitError),
     /// There is too little memory for the configuration and the number of slots.
     #[error(
-        "no memory for {bytes} bytes of tables and buffers: {source}; ask for less by Options::config and Options::slots"
+        "cannot allocate {bytes} bytes for tables and buffers: {source}; reduce them with \
+         Options::config and Options::slots"
     )]
     Memory {
         /// The number of bytes.
@@ -62,8 +66,8 @@ pub enum StartError {
         "/proc/self/pagemap or /proc/self/maps cannot be opened: {0}; mount /proc, and start before the process is made undumpable"
     )]
     Pages(#[source] io::Error),
-    /// There is no socket.
-    #[error("dtrace cannot connect: {0}")]
+    /// The socket cannot be created.
+    #[error("the socket for dtrace cannot be created: {0}")]
     Socket(#[from] SocketError),
     /// The thread that serves consumers cannot be started.
     #[error("the thread that serves dtrace cannot be started: {0}")]

@@ -401,7 +401,7 @@ mod tests {
         begin_hit();
         let mut bytes = [0; 8];
         assert!(read(at, &mut bytes) && bytes == [5; 8]);
-        assert!(!read(16, &mut bytes), "what is kept is not this read's");
+        assert!(!read(16, &mut bytes), "the cached bytes do not belong to this read");
         CACHE.with(|cache| {
             assert_eq!((cache.kept.get(), cache.is_busy.get()), ((16, 8), true));
             cache.is_busy.set(false);

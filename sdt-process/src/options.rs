@@ -19,7 +19,7 @@ use crate::slots::Slots;
 use crate::socket::Socket;
 use crate::state::{self, Attached, State};
 use crate::text::Text;
-use crate::{fork, identity, memory, program, shutdown, stack, worker};
+use crate::{fork, identity, memory, program, sandbox, shutdown, stack, worker};
 
 /// The providers and probes of DTrace itself: `dtrace` with BEGIN, END and ERROR, and `profile` with its timers.
 const OWN: [usize; 2] = [2, 3 + TIMERS];
@@ -147,8 +147,12 @@ impl Options {
         }
         identity::prepare();
         // At each start, as the program may have closed the descriptors of an earlier one.
+        sandbox::allow(self.allowed_by_sandbox);
         if sdt_core::patch::PATCHES {
             Text::prepare().map_err(StartError::Text)?;
+        } else {
+            // Without a count, tracing ends as if no filter had been installed.
+            sandbox::remember().ok();
         }
         memory::prepare().map_err(StartError::Pages)?;
         let attached = self.attach(&mut state)?;
@@ -160,13 +164,14 @@ impl Options {
             // The thread waits for the lock of the state.
             Ok((server, waker, worker::spawn()?))
         };
-        let (server, waker, thread) = serve(socket).map_err(|error| {
+        let (server, waker, worker) = serve(socket).map_err(|error| {
             std::fs::remove_file(&path).ok();
             StartError::Thread(error)
         })?;
         shutdown::reset();
         (state.server, state.waker, state.deadline) = (Some(server), Some(waker), None);
-        Ok(Process::new(path, attached.dtrace, thread))
+        drop(state);
+        Ok(Process::new(path, attached.dtrace, worker.wait_until_idle()))
     }
 
     /// Attaches the probes to a framework, unless this process has done so.
@@ -182,9 +187,7 @@ impl Options {
         }
         stack::prepare();
         let (dtrace, consumers) = self.framework()?;
-        let text = Text::new(self.on_refusal)
-            .with_functions(self.functions)
-            .allowed_by_sandbox(self.allowed_by_sandbox);
+        let text = Text::new(self.on_refusal).with_functions(self.functions);
         let module = self.module.clone().unwrap_or_else(program::module);
         let attachment = Box::leak(Box::new(Attachment {
             framework: Box::leak(Box::new(SiteFramework(dtrace))),
@@ -239,10 +242,10 @@ impl Options {
     }
 }
 
-/// Prints the reason for which a probe stays as it is on standard error.
+/// Prints on standard error why a probe could not be enabled or disabled.
 fn print_refusal(probe: &Probe, why: &Refused) {
     let [provider, name] = [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
     // Not `eprintln!`, which panics if standard error is closed.
-    let line = format!("sdt-process: {provider}:::{name} stays as it is: {why}\n");
+    let line = format!("sdt-process: {provider}:::{name} cannot be enabled or disabled: {why}\n");
     io::stderr().write_all(line.as_bytes()).ok();
 }

@@ -15,9 +15,10 @@ use crate::state::{self, GRACE};
 /// If the thread that serves consumers waits for a hit that does not end, dropping this returns after at most four seconds. The thread
 /// ends tracing when it can; until then `start` returns [`StartError::Started`](crate::StartError::Started).
 ///
-/// In the child of a `fork`, dropping this does nothing.
+/// In the child of a `fork`, dropping this does nothing. It does nothing either after a seccomp filter has been installed that may forbid
+/// the necessary system calls ([`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox)).
 #[derive(Debug)]
-#[must_use = "tracing ends when this is dropped"]
+#[must_use = "tracing ends when this value is dropped"]
 pub struct Process {
     path: PathBuf,
     dtrace: &'static Dtrace<Slots>,

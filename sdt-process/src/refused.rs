@@ -15,19 +15,21 @@ pub enum Refused {
     Handler,
     /// A breakpoint in this thread would end the process.
     #[error(
-        "thread {0} blocks SIGTRAP, and a breakpoint in it would end the process; leave SIGTRAP out of its mask"
+        "thread {0} blocks SIGTRAP, and a breakpoint in it would end the process; unblock SIGTRAP \
+         in this thread"
     )]
     Blocked(u32),
     /// A breakpoint in the handler of this signal would end the process.
     #[error(
-        "the handler of signal {0} blocks SIGTRAP, and a breakpoint in it would end the process; leave SIGTRAP out of its \
-         sa_mask"
+        "the handler of signal {0} blocks SIGTRAP, and a breakpoint in it would end the process; \
+         remove SIGTRAP from its sa_mask"
     )]
     Masked(i32),
     /// A seccomp filter may end the process for a system call that a change of text makes.
     #[error(
-        "a seccomp filter has been installed after sdt_process was started, or not in all threads (Linux before 5.9 does not tell), and \
-         may end the process for a system call that tracing makes; install it in all threads before the start, or declare by \
+        "a seccomp filter was installed after sdt_process was started, or not in all threads \
+         (before Linux 5.9 this is unknown), and may end the process for a system call of \
+         sdt_process; install it in all threads before the start, or declare with \
          Options::allowed_by_sandbox that it allows these calls"
     )]
     Sandbox,
@@ -39,16 +41,15 @@ pub enum Refused {
     Unknown(#[source] io::Error),
     /// CPUs cannot be synchronised.
     #[error(
-        "membarrier(2) fails: {0}; let the sandbox allow it, or build the program with SDT_PATCH=gate"
+        "membarrier(2) failed: {0}; allow it in the sandbox, or build the program with \
+         SDT_PATCH=gate"
     )]
     Synchronise(#[source] io::Error),
     /// Text cannot be written.
     #[error("text cannot be written: {0}; build the program with SDT_PATCH=gate")]
     Text(#[source] io::Error),
     /// A step failed although it had been proved to work. Sites that hold a breakpoint keep it.
-    #[error(
-        "a change of text stopped midway, and some sites may go on trapping until the next change: {0}"
-    )]
+    #[error("a change of text stopped midway, and some sites may trap until the next change: {0}")]
     Stopped(#[source] Box<Self>),
     /// `sdt_core` refuses the change.
     #[error(transparent)]
@@ -60,7 +61,7 @@ pub enum Refused {
 #[non_exhaustive]
 pub enum TextError {
     /// The handler of SIGTRAP cannot be installed.
-    #[error("sigaction(2) of SIGTRAP fails: {0}")]
+    #[error("sigaction(2) of SIGTRAP failed: {0}")]
     Handler(#[source] io::Error),
     /// CPUs cannot be synchronised. That needs Linux 4.16, on riscv64 6.10, and no sandbox that forbids it.
     #[error("membarrier(2) cannot synchronise threads: {0}")]

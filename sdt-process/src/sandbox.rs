@@ -9,7 +9,7 @@
 //! then any thread with a filter counts as sandboxed.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::proc_file::STATUS;
 use crate::threads;
@@ -17,8 +17,26 @@ use crate::threads;
 /// The number of filters that each thread may have: that of the thread with the fewest when tracing started.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
+/// See [`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox).
+static IS_ALLOWED: AtomicBool = AtomicBool::new(false);
+
 /// The largest size of a status in bytes.
 const LONGEST: usize = 4096;
+
+/// Sets whether the program declares that its filters allow the system calls of tracing.
+pub(crate) fn allow(allowed: bool) {
+    IS_ALLOWED.store(allowed, Ordering::Release);
+}
+
+/// Returns whether the program declares that its filters allow the system calls of tracing.
+pub(crate) fn is_allowed() -> bool {
+    IS_ALLOWED.load(Ordering::Acquire)
+}
+
+/// Returns whether a filter may end the process for a system call of tracing. Makes the system calls `fstat` and `pread64` only.
+pub(crate) fn may_end_the_process() -> bool {
+    !is_allowed() && status().is_ok_and(|status| is_tighter(&status))
+}
 
 /// Counts the filters of all threads when tracing starts.
 pub(crate) fn remember() -> io::Result<()> {

@@ -219,7 +219,7 @@ impl Server {
                     }
                     if self.connections.len() >= self.room {
                         let reason = format!(
-                            "{} consumers trace this process, which is the limit; end one of them",
+                            "{} consumers trace this process, which is the limit; stop one of them",
                             self.room
                         );
                         self.refuse(stream, &reason);

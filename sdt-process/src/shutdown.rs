@@ -3,14 +3,17 @@
 //! The worker thread may wait for a hit that does not end, with the tracing state locked. A thread of the program that changes a provider
 //! may do the same, and the ending thread itself may have been interrupted with the state locked. So the end waits for no lock without a
 //! limit.
+//!
+//! If a seccomp filter has been installed that may not allow the system calls of the end, nothing is done: the kernel ends the worker thread
+//! and closes the socket together with the process.
 
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fork;
 use crate::state::{self, GRACE, RETRY, State};
+use crate::{fork, sandbox};
 
 /// Whether tracing is to end. The worker thread checks it, as it may hold the lock of the state for long.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -30,8 +33,11 @@ pub(crate) fn begin_if_requested(state: &mut State) -> bool {
 }
 
 /// Makes the worker thread end tracing, and waits for that. Returns whether it has ended after `patience`. If not, the thread ends it as
-/// soon as it can.
+/// soon as it can. Does nothing, and returns `false`, if a seccomp filter may forbid the calls of the end.
 pub(crate) fn end_tracing(patience: Duration) -> bool {
+    if sandbox::may_end_the_process() {
+        return false;
+    }
     let deadline = Instant::now() + patience;
     REQUESTED.store(true, Ordering::Release);
     let lock_deadline = Instant::now() + GRACE;

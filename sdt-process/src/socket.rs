@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::descriptor::Descriptor;
 
-/// The reason why there is no socket.
+/// The reason why there is not a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Other users own or can access the folder.
@@ -33,12 +33,12 @@ pub enum SocketError {
     },
     /// Another process listens at the path.
     #[error(
-        "the socket {0} is in use by another process with the same number; does it run in another pid namespace? Set \
-         XDG_RUNTIME_DIR to different folders"
+        "the socket {0} is in use by another process with the same number, probably in another pid \
+         namespace; set XDG_RUNTIME_DIR to different folders"
     )]
     Taken(PathBuf),
     /// The system does not allow it.
-    #[error("the socket or its folder cannot be created at {path}: {error}")]
+    #[error("cannot create the socket or its folder at {path}: {error}")]
     Io {
         /// The socket or the folder.
         path: PathBuf,

@@ -47,7 +47,6 @@ pub struct Text {
     /// Whether descriptions contain functions.
     functions: bool,
     /// Whether seccomp filters that are installed after the start allow the calls of a change.
-    allowed_by_sandbox: bool,
     change: Mutex<Change>,
     /// Whether the last wait for threads that block SIGTRAP was in vain. Then the next probe does not wait again.
     is_impatient: AtomicBool,
@@ -82,13 +81,12 @@ const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl Text {
-    /// Calls `on_refusal` for each probe that stays as it is, in a thread that holds locks of the framework: it must not call the
-    /// framework.
+    /// Calls `on_refusal` for each probe that cannot be enabled or disabled, in a thread that holds locks of the
+    /// framework: it must not call the framework.
     pub const fn new(on_refusal: fn(&Probe, &Refused)) -> Self {
         Self {
             on_refusal,
             functions: false,
-            allowed_by_sandbox: false,
             change: Mutex::new(Change::None),
             is_impatient: AtomicBool::new(false),
         }
@@ -97,12 +95,6 @@ impl Text {
     /// Sets whether functions are looked up in the symbols of the program's file.
     pub(crate) const fn with_functions(mut self, functions: bool) -> Self {
         self.functions = functions;
-        self
-    }
-
-    /// See [`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox).
-    pub(crate) const fn allowed_by_sandbox(mut self, allowed: bool) -> Self {
-        self.allowed_by_sandbox = allowed;
         self
     }
 
@@ -139,7 +131,7 @@ impl Text {
 
     /// Checks that a breakpoint in any thread does not end the process.
     fn check(&self) -> Result<(), Refused> {
-        if !self.allowed_by_sandbox && sandbox::has_tightened().map_err(Refused::Unknown)? {
+        if !sandbox::is_allowed() && sandbox::has_tightened().map_err(Refused::Unknown)? {
             return Err(Refused::Sandbox);
         }
         if text_access::is_alone() {
@@ -153,7 +145,7 @@ impl Text {
         }
         for _ in 0..ATTEMPTS {
             match obstacle::find().map_err(Refused::Unknown)? {
-                Some(Obstacle::IsSandboxed) if !self.allowed_by_sandbox => {
+                Some(Obstacle::IsSandboxed) if !sandbox::is_allowed() => {
                     return Err(Refused::Sandbox);
                 }
                 Some(Obstacle::Blocks(thread)) if self.is_impatient.load(Ordering::Relaxed) => {
@@ -170,11 +162,11 @@ impl Text {
         self.check()
     }
 
-    /// Reports to the program, and to the consumer that this thread serves, that a probe stays as it is.
+    /// Reports to the program, and to the consumer that this thread serves, that a probe cannot be enabled or disabled.
     fn report(&self, probe: &Probe, why: &Refused) {
         let [provider, name] =
             [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
-        REFUSAL.set(Some(format!("{provider}:::{name} stays as it is: {why}")));
+        REFUSAL.set(Some(format!("{provider}:::{name} cannot be enabled or disabled: {why}")));
         (self.on_refusal)(probe, why);
     }
 }

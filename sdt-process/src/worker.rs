@@ -1,18 +1,38 @@
 //! The thread `sdt-process`, which serves consumers and fires timers.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use crate::breakpoint::RAISED;
 use crate::server::Ready;
-use crate::{shutdown, stack_block, state};
+use crate::state::{self, GRACE};
+use crate::{shutdown, stack_block};
+
+/// The worker thread, as `start` sees it.
+pub(crate) struct Worker {
+    pub(crate) thread: JoinHandle<()>,
+    waits: Receiver<()>,
+}
+
+impl Worker {
+    /// Waits until the thread waits for consumers, so that the program can install a seccomp filter afterwards that forbids the system
+    /// calls that a thread begins with. The caller does not hold the lock of the tracing state.
+    ///
+    /// Does not wait longer than [`GRACE`], as the caller may have a lock that the thread needs, for example one of the dynamic linker.
+    pub(crate) fn wait_until_idle(self) -> JoinHandle<()> {
+        self.waits.recv_timeout(GRACE).ok();
+        self.thread
+    }
+}
 
 /// Starts the thread. It blocks all signals except those that instructions raise. So signals to the process go to the program's threads,
 /// and a breakpoint in a function that this thread calls still works.
 ///
 /// # Errors
 /// The system has no more threads.
-pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn() -> io::Result<Worker> {
+    let (sender, waits) = mpsc::channel();
     // SAFETY: `sigfillset` and `pthread_sigmask` initialise both sets before they are used. The last call restores this thread's mask.
     unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -22,14 +42,15 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
             libc::sigdelset(&mut blocked, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
-        let thread = thread::Builder::new().name("sdt-process".to_owned()).spawn(run);
+        let thread = thread::Builder::new().name("sdt-process".to_owned()).spawn(|| run(sender));
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        thread
+        Ok(Worker { thread: thread?, waits })
     }
 }
 
-/// Serves consumers until tracing ends.
-fn run() {
+/// Serves consumers until tracing ends. Sends a message before the first wait.
+fn run(waits: Sender<()>) {
+    let mut waits = Some(waits);
     stack_block::prepare();
     let mut ready = Ready::ALL;
     loop {
@@ -53,6 +74,10 @@ fn run() {
             }
             wait
         };
+        if let Some(waits) = waits.take() {
+            // Fails if `start` has waited too long.
+            waits.send(()).ok();
+        }
         ready = wait.wait();
     }
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The checklist of docs/freebsd.md and docs/illumos.md, on a machine that runs one of them: loads the example module,
-# lists its probe, traces with it, unloads it, and says PASS or FAIL for each step. Ends with status 0 if nothing failed.
+# lists its probe, traces with it, unloads it, and prints PASS or FAIL for each step. Ends with status 0 if nothing failed.
 # It needs no other file but the modules.
 #
 #     checklist.sh [-r ROUNDS] [-n NATIVE] [-p PROVIDER]
@@ -126,7 +126,7 @@ illumos() {
 	}
 	install_module() {
 		target=/kernel/misc/amd64/$module
-		[ ! -e "$target" ] || { echo "$target is there already"; return 1; }
+		[ ! -e "$target" ] || { echo "$target exists already"; return 1; }
 		cp "$file" "$target" && installed=$target
 	}
 	load() {
@@ -164,7 +164,7 @@ is_not_loaded() {
 	! is_loaded
 }
 
-# A program that nobody else runs, so that its execs can be counted, and a script that runs it three times.
+# Creates a program that no other process runs, so that its execs can be counted, and a script that runs it three times.
 prepare() {
 	cp "$program" "$work/traced" || exit 2
 	run=$work/traced$argument
@@ -229,7 +229,7 @@ stop_consumer() {
 
 is_refused() {
 	if unload; then
-		echo "it is gone, with a consumer that has its probe enabled"
+		echo "the module was unloaded while a consumer has its probe enabled"
 		return 1
 	fi
 	is_loaded
@@ -239,7 +239,7 @@ run_thrice() {
 	/bin/sh "$work/thrice"
 }
 
-# Loaded and unloaded again and again, traced every tenth time.
+# Loads and unloads the module repeatedly, and traces in every tenth round.
 lasts() {
 	round=0
 	while [ "$round" -lt "$rounds" ]; do
@@ -259,7 +259,7 @@ lasts() {
 	done
 }
 
-# check_if_there WHAT FUNCTION: a step that one of the systems only has.
+# check_if_there WHAT FUNCTION: a step that only one of the systems has.
 check_if_there() {
 	command -v "$2" >/dev/null || return 0
 	check "$@"
@@ -270,28 +270,28 @@ check_module() {
 	route=$1
 	file=$2
 	module=$(name_of "$file")
-	# The kernel may have probes of this name itself: the module's is told by its module.
+	# The kernel may have a probe of this name itself: the module name selects the probe of our module.
 	probe="proc:$module::exec-success"
-	check "is not loaded yet" is_not_loaded || return
-	check_if_there "is copied to where the kernel finds it" install_module || return
-	check "$loader takes the module" load || return
-	check "$lister has it" is_loaded
+	check "the module is not loaded yet" is_not_loaded || return
+	check_if_there "the module is copied to the folder of the kernel" install_module || return
+	check "$loader loads the module" load || return
+	check "$lister lists the module" is_loaded
 	check "dtrace -l lists the probe" is_listed
-	check "dtrace -l -v describes it" is_described
-	check "three execs are three hits, with their paths" fires
+	check "dtrace -l -v describes the probe" is_described
+	check "three execs give three hits with their paths" fires
 	check_if_there "args[0] is a string" has_typed_argument
-	check "they can be aggregated" aggregates
-	check "stack() has the module's function and the kernel's" has_stack
+	check "the hits can be aggregated" aggregates
+	check "stack() contains functions of the module and of the kernel" has_stack
 	check_if_there "fbt lists the module's functions" has_functions
-	check "$by_hand fires it by hand" fires_by_hand
+	check "$by_hand fires the probe" fires_by_hand
 	check "a consumer enables the probe" start_consumer &&
-		check "$unloader is refused while it is enabled" is_refused &&
-		check "it goes on firing" run_thrice &&
-		check "and all hits are counted" stop_consumer 3
-	check "$unloader takes it away" unload || return
-	check "$lister has it no more" is_not_loaded
-	check "nor has dtrace -l" is_not_listed
-	check "$rounds times loaded, listed, traced and unloaded" lasts
+		check "$unloader is refused while the probe is enabled" is_refused &&
+		check "the probe still fires" run_thrice &&
+		check "all hits are counted" stop_consumer 3
+	check "$unloader unloads the module" unload || return
+	check "$lister does not list the module any more" is_not_loaded
+	check "dtrace -l does not list the probe any more" is_not_listed
+	check "$rounds rounds of load, list, trace and unload" lasts
 }
 
 route=machine
@@ -300,16 +300,16 @@ FreeBSD) freebsd ;;
 SunOS) illumos ;;
 *)
 	uname -a >"$work/seen"
-	fail "it is FreeBSD or illumos"
+	fail "the system is FreeBSD or illumos"
 	exit 1
 	;;
 esac
 if [ -n "$provider" ] && [ "$(uname -s)" = SunOS ]; then
-	echo "$0: -p is for FreeBSD: on illumos such a module comes in two" >&2
+	echo "$0: -p is for FreeBSD: on illumos such a module consists of two files" >&2
 	exit 2
 fi
-check "it can load modules, and we are root" is_ours
-check "DTrace is there" is_ready
+check "the system can load modules, and the user is root" is_ours
+check "DTrace works" is_ready
 if [ "$failed" -eq 0 ]; then
 	prepare
 	[ -n "$native" ] && check_module native "$native"

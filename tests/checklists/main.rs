@@ -127,7 +127,7 @@ fn a_module_that_goes_while_it_is_enabled_fails() {
         [("FreeBSD", "proc_example.ko", "kldunload"), ("SunOS", "proc_example", "modunload")]
     {
         let output = run(system, true, &["-r", "1", "-n", module]);
-        let line = format!("FAIL native: {unloader} is refused while it is enabled\n");
+        let line = format!("FAIL native: {unloader} is refused while the probe is enabled\n");
         assert!(text(&output).contains(&line), "{}", text(&output));
         assert_eq!(output.status.code(), Some(1));
     }
@@ -136,7 +136,7 @@ fn a_module_that_goes_while_it_is_enabled_fails() {
 #[test]
 fn it_says_where_it_does_not_run_and_what_it_wants() {
     let output = run("Linux", false, &["-n", "proc_example.ko"]);
-    assert!(text(&output).starts_with("FAIL machine: it is FreeBSD or illumos\n"));
+    assert!(text(&output).starts_with("FAIL machine: the system is FreeBSD or illumos\n"));
     assert_eq!(output.status.code(), Some(1));
     for args in [&[][..], &["-x"], &["-r", "5"]] {
         assert_eq!(run("FreeBSD", false, args).status.code(), Some(2), "{args:?}");

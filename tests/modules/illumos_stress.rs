@@ -36,16 +36,16 @@ fn refused(feature: &str) -> BuildError {
 #[test]
 fn probes_that_krtld_would_make_one_of_are_refused() {
     let merged = refused("merged").to_string();
-    let expected = "symbol __dtrace_probe_stress__merged: two probes would be one: ";
+    let expected = "symbol __dtrace_probe_stress__merged: krtld would merge two probes into one: ";
     assert!(merged.contains(expected), "{merged}");
     for probe in ["stress::merged(uint64_t)", "sdt::stress-merged(uint64_t, _Bool)"] {
         assert!(merged.contains(probe), "{merged}");
     }
     let arguments = refused("arguments").to_string();
-    let expected = "symbol __dtrace_probe_stress__hit: stress::hit has `uint32_t` as arg0 at one place, and `uint64_t` at \
+    let expected = "symbol __dtrace_probe_stress__hit: stress::hit has `uint32_t` as arg0 at one site, and `uint64_t` at \
                     another; krtld makes one probe of both";
     assert!(arguments.contains(expected), "{arguments}");
     let long = refused("long-name").to_string();
-    let message = "the probe is listed with its provider's name and `-` in front";
+    let message = "so the name of the probe begins with the name of the provider and `-`";
     assert_eq!(long.matches(message).count(), 2, "{long}");
 }

@@ -17,14 +17,14 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const GNU: &str = "x86_64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// How a program is built.
+/// The options of a build of a program.
 #[derive(Clone, Copy, Debug)]
 struct Build {
     name: &'static str,
-    /// Which of the package, as cargo is told.
+    /// cargo's options that select the target of the package.
     what: &'static [&'static str],
     target: &'static str,
-    /// For the last step of the build.
+    /// Flags for the last step of the build.
     flags: &'static [&'static str],
     patch: &'static str,
     kind: ObjectKind,
@@ -49,11 +49,11 @@ impl Build {
         let folder = workspace::build_dir().join("processes");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         clean_cargo_env(&mut cargo).current_dir(workspace::root());
-        // As from rustup's own cargo, which would heed the toolchain files of packages otherwise.
+        // As if run by rustup's own cargo, which otherwise follows the toolchain files of packages.
         cargo.envs(workspace::settings());
         cargo.args(["rustc", "--quiet", "--package", "process-subject"]).args(self.what);
         cargo.args(["--target", self.target]).arg("--target-dir").arg(&folder);
-        // Where cargo finds the macros compiled.
+        // The folder in which cargo finds the compiled macros.
         cargo.env("CARGO_BUILD_BUILD_DIR", workspace::root().join("target"));
         if !self.patch.is_empty() {
             // Cargo keeps crates that are compiled with other settings beside each other: the rest is not compiled again.

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
-    /// What the library does.
+    /// The work of the library.
     pub plugin {
-        /// It has been called: how often.
+        /// Counts the calls of the library.
         fn called(times: u64);
     }
 }

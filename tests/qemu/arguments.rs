@@ -34,7 +34,7 @@ fn boot_with_test_module(arch: Arch) -> Session {
     session
 }
 
-/// Enables what the description matches, executes, and takes the records.
+/// Enables the probes that match the description, executes images, and returns the records.
 fn trace(session: &mut Session, spec: &str, count: u32) -> Tally {
     let consumer = session.open().unwrap();
     assert!(session.enable(consumer, name(spec)).unwrap() > 0, "{spec} matches nothing");
@@ -83,7 +83,7 @@ fn six_arguments_arrive(arch: Arch) {
     }
 }
 
-/// As many as the release carries: the declarations go by that.
+/// The number of arguments that the release carries, which the declarations follow.
 #[test]
 fn every_release_gets_the_arguments_that_it_carries() {
     for major in 10..=15 {
@@ -101,7 +101,7 @@ fn every_release_gets_the_arguments_that_it_carries() {
         let types = session.describe(six).unwrap().types;
         assert_eq!(types.len(), if carries_six { 6 } else { 5 }, "{freebsd}: {types:?}");
         if major == 10 {
-            // What the stand-in kernel tells of an exec is laid out as later releases have it.
+            // The stand-in kernel uses the layout of later releases for an exec's data.
             continue;
         }
         for record in all(&trace(&mut session, "sdt_test:::six", 50)) {
@@ -135,7 +135,8 @@ fn types_are_described(arch: Arch) {
     assert_eq!(detail.types[0].translated.as_deref(), Some("sdt_test_info_t *"));
 }
 
-/// What the attributes in `tests/modules/kmod-test` say; by the kernel's own sdt, what all of its providers have.
+/// The stability that the attributes in `tests/modules/kmod-test` declare; with the kernel's own sdt, that of all its
+/// providers.
 fn a_provider_of_its_own_says_its_stability(arch: Arch) {
     let by = |route| {
         let mut session = boot(arch, 1);
@@ -148,14 +149,14 @@ fn a_provider_of_its_own_says_its_stability(arch: Arch) {
     use Stability::{External, Obsolete, Private, Stable, Unstable};
     let triple =
         |name: Stability, data: Stability, class: Class| [name as u8, data as u8, class as u8];
-    // Of the parts of the description, the weakest of each.
+    // For each part, the weakest value in the description.
     let own = (triple(Stable, Unstable, Isa), triple(External, Obsolete, Group));
     assert_eq!(by(Route::Provider), own);
     let sdt = (triple(Private, Private, Unknown), triple(Private, Private, Isa));
     assert_eq!(by(Route::Native), sdt);
 }
 
-/// In the file that is loaded, by both kinds of links.
+/// In the loaded file, with both ways of linking.
 fn a_module_s_structs_are_described(arch: Arch) {
     for route in [Route::Native, Route::Provider] {
         let file = std::fs::read(build_module("kmod-test", arch, route)).unwrap();
@@ -179,13 +180,13 @@ impl Sink for Values {
         _: &View<'_>,
     ) -> Result<(), RenderError> {
         if let Datum::Value(value) = datum {
-            self.0.push(value.to_vec());
+            self.0.push(value.data.to_vec());
         }
         Ok(())
     }
 }
 
-/// No library is made of the file: the kernel has kept what it declares.
+/// No library is made from the file: the kernel has kept its declarations.
 fn what_a_module_declares_reaches_d(arch: Arch) {
     let mut session = boot_with_test_module(arch);
     let mut trace = Trace::new(session.connect().unwrap(), Options::default(), 0);
@@ -238,7 +239,7 @@ fn the_enabled_test_is_a_site_of_its_own(arch: Arch) {
     assert_eq!(found, lengths);
 }
 
-/// Of whichever module, and not those of the framework itself.
+/// The probes of any module, except those of the framework itself.
 const EVERY: &str = "*[ctn]:::";
 
 fn all_probes_of_two_modules_at_once(arch: Arch) {

@@ -1,4 +1,4 @@
-//! What all tests use: the kernel, the module, the log, and counting.
+//! The common parts of all tests: the kernel, the module, the log, and counting.
 
 use harness::kernel;
 use harness::qemu;
@@ -81,7 +81,7 @@ macro_rules! on_every_route {
 }
 pub(crate) use on_every_route;
 
-/// Something that is built once for each architecture.
+/// A file that is built once for each architecture.
 #[derive(Debug)]
 pub(crate) struct PerArch([OnceLock<PathBuf>; Arch::ALL.len()]);
 
@@ -90,14 +90,14 @@ impl PerArch {
         Self([const { OnceLock::new() }; Arch::ALL.len()])
     }
 
-    /// Where it is, built by `build` if it has not been.
+    /// Returns its path; `build` builds it if it does not exist.
     pub(crate) fn get(&self, arch: Arch, build: impl FnOnce(Arch) -> PathBuf) -> &Path {
         self.0[arch as usize].get_or_init(|| build(arch))
     }
 }
 
 static KERNELS: PerArch = PerArch::new();
-/// Of the native route, and of the other one.
+/// One file for the native route, and one for the other route.
 static EXAMPLES: [PerArch; 2] = [PerArch::new(), PerArch::new()];
 
 /// Builds a module of the workspace.
@@ -106,7 +106,7 @@ pub(crate) fn build_module(package: &str, arch: Arch, route: Route) -> PathBuf {
     module.build(None).unwrap_or_else(|error| panic!("{package} for {arch}: {error}"))
 }
 
-/// Where the example module is.
+/// Returns the path of the example module.
 pub(crate) fn module_file(arch: Arch) -> &'static Path {
     module_file_by(arch, Route::default())
 }
@@ -142,7 +142,7 @@ pub(crate) fn boot_with_module(arch: Arch, cpus: u32) -> Session {
     boot_with_module_by(arch, cpus, Route::default())
 }
 
-/// The same by a route.
+/// Returns the path of the example module for a route.
 pub(crate) fn boot_with_module_by(arch: Arch, cpus: u32, route: Route) -> Session {
     let mut session = boot(arch, cpus);
     session.kldload(EXAMPLE, module_by(arch, route)).expect("the example module loads");
@@ -171,7 +171,7 @@ pub(crate) fn probe_id(session: &mut Session) -> u32 {
     probes[0].id
 }
 
-/// What has arrived for one consumer.
+/// The bytes that have arrived for one consumer.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Records by CPU, in order of arrival.

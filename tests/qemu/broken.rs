@@ -58,7 +58,7 @@ pub(crate) fn unknown_symbol(arch: Arch) -> Vec<u8> {
     image
 }
 
-/// The set of sites is no whole number of records.
+/// The size of the set of sites is not a multiple of the record size.
 pub(crate) fn ragged_sites(arch: Arch) -> Vec<u8> {
     match arch.module_kind() {
         ModuleKind::Relocatable => {
@@ -77,7 +77,8 @@ pub(crate) fn ragged_sites(arch: Arch) -> Vec<u8> {
     }
 }
 
-/// Where a shared object keeps the end of the set of sites: the second word of a table of bounds.
+/// Returns the offset at which a shared object stores the end of the set of sites: the second word of a table of
+/// bounds.
 fn stop_of_sites(image: &[u8]) -> u64 {
     let file = object::File::parse(image).expect("the example module can be read");
     let table = file.symbols().find(|symbol| symbol.name() == Ok("__sdt_bounds"));
@@ -92,7 +93,7 @@ pub(crate) fn other_record_version(arch: Arch) -> Vec<u8> {
     image
 }
 
-/// How much of a file it takes to load it: all of it, or as far as it is mapped.
+/// The number of bytes of a file that loading requires: all, or the mapped part.
 pub(crate) fn needed(image: &[u8]) -> usize {
     let header = elf::FileHeader64::<Endianness>::parse(image).expect("it is ELF");
     let endian = Endianness::Little;
@@ -101,7 +102,7 @@ pub(crate) fn needed(image: &[u8]) -> usize {
     ends.max().map_or(image.len(), |end| usize::try_from(end).expect("files are small"))
 }
 
-/// Where a section is in the file.
+/// Returns the offset of a section in the file.
 fn place(image: &[u8], name: &str) -> usize {
     let file = object::File::parse(image).expect("the example module can be read");
     let section = file.section_by_name(name).unwrap_or_else(|| panic!("no section {name}"));
@@ -127,7 +128,7 @@ fn relocations<'a>(builder: &'a mut Builder<'_>, name: &[u8]) -> &'a mut Vec<Rel
 }
 
 fn bytes<'a>(builder: &'a mut Builder<'_>, name: &[u8]) -> &'a mut Vec<u8> {
-    // The last loaded section with bytes may grow where it is; any other one has to move behind it.
+    // The last loaded section with bytes can grow in place; any other one must be moved after it.
     let end = builder
         .sections
         .iter()

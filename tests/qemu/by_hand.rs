@@ -12,7 +12,7 @@ use crate::bench::{boot, boot_with_module_by, exec_success, on_every_route, tall
 const NAME: &str = "proc_example.fire";
 const KSTAT: &str = "proc_example:0:by_hand";
 
-/// What comes of it while the probe is enabled.
+/// Returns the hits while the probe is enabled.
 fn recorded(session: &mut Session, fire: impl FnOnce(&mut Session)) -> Vec<Record> {
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
@@ -39,7 +39,7 @@ fn a_sysctl_fires_it(arch: Arch, route: Route) {
         for path in ["/bin/one", "/bin/two", ""] {
             session.sysctl(NAME, path).unwrap();
         }
-        // It takes 1023 bytes.
+        // It accepts 1023 bytes.
         session.sysctl(NAME, &"p".repeat(1023)).unwrap();
         assert_eq!(errno(session.sysctl(NAME, &"p".repeat(1024))), 22, "EINVAL");
         assert_eq!(errno(session.sysctl("nosuch.one", "")), 2, "ENOENT");
@@ -47,7 +47,7 @@ fn a_sysctl_fires_it(arch: Arch, route: Route) {
     });
     assert_eq!(records.len(), 3, "an empty path fires nothing");
     assert!(records.iter().all(|record| record.args[0] != 0));
-    // It goes with the module, and comes again.
+    // It is removed with the module, and added again.
     session.kldunload(crate::bench::EXAMPLE).unwrap();
     assert_eq!(errno(session.sysctl(NAME, "/bin/one")), 2, "ENOENT");
     session.kldload(crate::bench::EXAMPLE, crate::bench::module_by(arch, route)).unwrap();

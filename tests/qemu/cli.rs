@@ -20,7 +20,7 @@ fn dtrace(arch: Arch, args: &[&str]) -> Command {
 
 fn run(arch: Arch, args: &[&str]) -> Output {
     let output = dtrace(arch, args).output().unwrap();
-    // No machine of this run is left: it would hold our pipes open, and output() would not return.
+    // No machine of this run may remain: it would keep the pipes open, and output() would not return.
     assert!(output.status.code().is_some(), "{output:?}");
     output
 }
@@ -75,7 +75,7 @@ fn listing_reads_as_dtraces(arch: Arch) {
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
         \t\tDependency Class: Unknown\n\n\tArgument Attributes\n\
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
-        \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char *\n\n";
+        \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char * (args.path)\n\n";
     let output = run(arch, &["-lv", "-P", "proc"]);
     assert_eq!(stdout(&output), format!("{header}{row}{detail}"));
 

@@ -11,7 +11,7 @@ const LIST: &str = "   ID   PROVIDER            MODULE                          
 const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
 const READING: &str = "none:reading ";
 
-/// Its board, and how the console has begun: the list of its probes. Then come readings.
+/// Its board, and the start of its console: the list of its probes. Readings follow.
 fn boot(target: Target) -> (Board, Vec<String>) {
     // Build it first, so that the board does not wait for the build.
     dtrace_program();
@@ -30,7 +30,7 @@ fn boot(target: Target) -> (Board, Vec<String>) {
     (board, listed)
 }
 
-/// What a reading is, raw and in thousandths of a degree, and those that follow.
+/// A reading, raw and in thousandths of a degree, and the readings that follow.
 fn readings() -> impl Iterator<Item = (i32, i32)> {
     (0..).map(|n| 1000 + 8 * (n % 16)).map(|raw| (raw, (raw - 1010) * 250))
 }
@@ -111,12 +111,12 @@ fn is_traced_from_a_workstation(target: Target) {
     assert!(cold + warm >= 32 && cold >= 16 && warm >= 16, "{text}");
     assert!(count("1:") > 100, "{text}");
 
-    // It goes on printing meanwhile, and forgets who was here.
+    // It continues to print meanwhile, and keeps no state of the earlier consumer.
     assert!(board.printed().unwrap().contains(READING));
     assert_eq!(stdout(&dtrace(&board, &["-l", "-P", "dtrace"])).lines().count(), 4);
 }
 
-/// Of a type, for D: `size`, and each field's name, offset, size and type.
+/// The description of a type for D: `size`, and each field's name, offset, size and type.
 fn described(text: &str, kind: &str, name: &str) -> (usize, Vec<(String, usize, usize, String)>) {
     let head = format!("{kind}\t{name}\t");
     let (_, rest) = text.split_once(&head).unwrap_or_else(|| panic!("{name} is not described"));
@@ -191,8 +191,8 @@ fn a_board_refuses_what_it_has_no_room_for() {
     let output = dtrace(&board, &["-x", "bufresize=manual", "-qn", program]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(stderr.contains("bytes needed, "), "{stderr}");
-    // Nothing of it is left.
+    assert!(stderr.contains("bytes are needed and "), "{stderr}");
+    // No data of it is left.
     assert!(board.printed().unwrap().contains(READING));
     let output = dtrace(&board, &["-qn", "sensor:::reading { trace(arg0); exit(0); }"]);
     assert!(stdout(&output).trim().parse::<u32>().is_ok_and(|raw| raw >= 1000), "{output:?}");

@@ -12,7 +12,7 @@ use crate::bench::{boot_with_module, exec_success, log, on_one_architecture};
 
 fn kill(pid: u32) {
     let pid = i32::try_from(pid).expect("process ids are positive i32s");
-    // SAFETY: no memory is involved; the process is a child of ours that has not been waited for.
+    // SAFETY: no memory is involved; the process is a child of this one that has not been waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
@@ -39,7 +39,7 @@ fn a_missing_kernel_is_reported(arch: Arch) {
     ends_at_once(arch, folder.path().join("kernel"));
 }
 
-/// On the other architectures QEMU starts any file.
+/// On the other architectures, QEMU starts any file.
 #[test]
 fn a_file_that_is_no_kernel_is_reported() {
     let folder = tempfile::tempdir().unwrap();

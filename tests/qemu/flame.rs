@@ -40,7 +40,7 @@ fn functions_are_in_the_picture(arch: Arch) {
     assert_eq!(status, Some(0), "{error}");
     assert!(picture.expect("a picture").contains("work_forever ("), "CPUs that sleep");
 
-    // No process executes anything: it has no stack.
+    // No process executes code, so no process has a stack.
     let users = ["-n", "proc:::exec-success { @[ustack()] = count(); }"];
     let (picture, error, status) = draw(arch, &[users, workload].concat());
     assert!(error.contains("the aggregated stacks have no frames"), "{error}");

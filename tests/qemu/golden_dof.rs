@@ -1,5 +1,6 @@
-//! Programs in DOF, made by this project's compiler and by a real libdtrace, and the words of what they left: against what
-//! illumos's own `dtrace.c` left of the same (`golden/illumos/README.md`), and against each other.
+//! Runs programs in DOF, compiled by this project's compiler and by a real libdtrace, and compares the words of their
+//! buffers with those of illumos's own `dtrace.c` for the same programs (`golden/illumos/README.md`), and with each
+//! other.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Has a program go while images are executed; says what it has left.
+/// Runs a program while images are executed; returns the contents of its buffers.
 fn run(session: &mut Session, dof: &[u8]) -> Vec<String> {
     let mut client = session.connect().unwrap();
     client.open().unwrap();
@@ -137,7 +138,7 @@ fn programs_leave_what_they_leave_on_illumos() {
     assert!(steps >= 10, "{steps}");
 }
 
-/// What the real libdtrace made of a program, and what this project's compiler makes of it, leave the same.
+/// The DOF of the real libdtrace and that of this project's compiler record the same data.
 #[test]
 fn programs_of_a_real_libdtrace_leave_what_ours_leave() {
     let release: FreeBsd = "13".parse().unwrap();
@@ -167,7 +168,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.as_chunks().0.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
 }
 
-/// Which element comes first is the hash table's affair.
+/// The order of elements depends on the hash table.
 fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let (mut elements, mut others): (Vec<_>, Vec<_>) =
         lines.partition(|line| line.starts_with("  @"));

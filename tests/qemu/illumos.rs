@@ -20,7 +20,7 @@ use crate::bench::{boot, exec_success, log, name, tally};
 pub(crate) const BUSY: i32 = 16;
 pub(crate) const INVALID: i32 = 22;
 
-/// As for illumos's own kernel, whose compiler makes no tail calls either (`usr/src/tools/cw`).
+/// As for illumos's own kernel, which is compiled without tail calls, too (`usr/src/tools/cw`).
 const CFLAGS: [&str; 14] = [
     "-O2",
     "-ffreestanding",
@@ -81,7 +81,7 @@ pub(crate) fn listed(session: &mut Session, spec: &str) -> Vec<String> {
     probes.map(line).collect()
 }
 
-/// What the kernel's error is: its number and its words.
+/// The error of the kernel: its number and its text.
 pub(crate) fn refused(result: Result<(), SessionError>) -> (i32, String) {
     match result {
         Err(SessionError::Refused(refusal)) => (refusal.errno, refusal.message),
@@ -110,14 +110,14 @@ fn every_exec_is_one_hit_in_rust() {
     assert_eq!(session.kldload_file(&file).unwrap(), "proc_example");
     let listed = listed(&mut session, "proc:::");
     assert_eq!(listed, ["proc:proc_example:proc_example.on_exec:exec-success"]);
-    // As it is listed, so it can be asked for; and by its parts.
+    // A probe can be enabled by its listed name, and by the parts of the name.
     for spec in [&*listed[0], "proc::proc_example.*:", "::*.on_exec:"] {
         assert_eq!(session.list(name(spec)).unwrap().len(), 1, "{spec}");
     }
     every_exec_is_one_hit(&mut session, 2);
 }
 
-/// Of the only module, whose probe has so many sites.
+/// Checks the only loaded module, whose probe has this number of sites.
 fn every_exec_is_one_hit(session: &mut Session, sites: usize) {
     let text = session.read_text("proc_example").unwrap();
     let consumer = session.open().unwrap();
@@ -150,7 +150,7 @@ fn probes_of_all_sorts_are_listed_and_fire() {
     let mut session = boot_illumos(2);
     session.kldload("many", good("many")).unwrap();
     let mut names = listed(&mut session, "many::");
-    // What the compiler calls its copy of a function is its affair.
+    // The name of a copy of a function depends on the compiler.
     names.iter_mut().for_each(|name| *name = name.replace(".constprop.0", ""));
     assert_eq!(
         names,

@@ -31,7 +31,7 @@ fn boot_with(sites: Sites, cpus: u32) -> Session {
     session
 }
 
-/// What the module said of its sites when it was loaded.
+/// The module's message about its sites at load.
 fn complaints(session: &Session) -> Vec<String> {
     let lines = session.wire.console().filter(|line| line.contains("probe sites"));
     lines.collect()
@@ -66,7 +66,7 @@ fn arguments_are_evaluated_always_where_they_are_not() {
     let mut session = boot_with(Sites::LongNop, 1);
     let count = is_enabled_sites();
     let complaint = format!(
-        "sdt_stress: {count} of {count} probe sites are not the nops that this kernel was to make of them; \
+        "sdt_stress: krtld did not replace {count} of {count} probe sites by the expected nops; \
          their arguments are evaluated even while the probe is disabled"
     );
     assert_eq!(complaints(&session), [complaint]);
@@ -85,7 +85,7 @@ fn arguments_are_evaluated_always_where_they_are_not() {
     assert_eq!(hits_of(&mut session, "evaluated"), counted);
 }
 
-/// How many is-enabled sites the module has, by the bounds of the section that sites fill.
+/// The number of is-enabled sites of the module, from the bounds of their section.
 fn is_enabled_sites() -> u64 {
     let image = std::fs::read(file()).unwrap();
     let module = object::File::parse(&*image).unwrap();

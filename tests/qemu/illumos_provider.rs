@@ -71,7 +71,7 @@ fn the_companion_needs_the_module_and_the_module_nobody() {
     assert_eq!(listed(&mut session, "*:::"), [PROBE]);
 }
 
-/// Those of the declaration, which says nothing of stability and privileges: as FreeBSD has it for SDT.
+/// The attributes of a declaration without stability and privileges: those of FreeBSD's SDT.
 #[test]
 fn its_argument_has_a_type_and_its_probe_a_stability() {
     let mut session = boot_with_both(1);
@@ -117,7 +117,7 @@ fn every_exec_is_one_hit_and_disabling_restores_every_byte() {
     assert_eq!(session.counters().unwrap().hits, after.hits);
 }
 
-/// What has changed in a text are nops that have become jumps into the same text.
+/// The only changes in a text are nops that have become jumps into the same text.
 fn assert_jumps(text: &[u8], patched: &[u8]) {
     let encoding = Arch::X86_64.encoding();
     let nop = encoding.nop.as_bytes();
@@ -141,7 +141,7 @@ fn assert_jumps(text: &[u8], patched: &[u8]) {
 fn nothing_goes_that_somebody_needs() {
     let mut session = boot_with_both(2);
     busy(&mut session, MODULE);
-    // DTrace lets no provider go while anybody has it open, whatever he traces.
+    // DTrace unregisters no provider while a consumer has DTrace open, whatever it traces.
     let consumer = session.open().unwrap();
     busy(&mut session, COMPANION);
     busy(&mut session, MODULE);

@@ -11,7 +11,7 @@ use sdt_protocol::Exec;
 use crate::bench::{boot, name, tally};
 use harness::stress::{self, Build};
 
-/// As modules are built, nearly.
+/// Almost the options with which modules are built.
 pub const O2: Build = Build { level: "2", lto: "thin", frame_pointers: true };
 
 /// Hits of one exec, all probes enabled: what `sdt_stress_fire` returns then.

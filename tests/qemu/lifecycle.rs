@@ -76,7 +76,7 @@ fn every_exec_is_one_hit(arch: Arch, cpus: u32, route: Route) {
 
     assert_eq!(tally.drops, 0);
     assert_eq!(executed.iter().sum::<u64>(), log.len() as u64);
-    // No loss and no duplicate, CPU by CPU.
+    // No lost and no duplicate hits, for each CPU.
     assert_eq!(tally.per_cpu(cpus), executed);
     assert!(executed.iter().all(|&on| on > 0), "every CPU takes its share: {executed:?}");
     // Each through one breakpoint exception, or none of them.
@@ -137,7 +137,7 @@ fn text_is_patched_while_enabled_and_only_then(arch: Arch, route: Route) {
         );
         session.close(consumer).unwrap();
         if (arch, route) == (Arch::X86_64, Route::Native) {
-            // What FreeBSD puts there for one nop.
+            // The bytes that FreeBSD stores there for one nop.
             disabled[at..at + nop.len()].fill(0x90);
         }
         assert!(session.read_text(EXAMPLE).unwrap() == disabled, "disabling restores every byte");

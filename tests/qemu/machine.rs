@@ -23,7 +23,7 @@ on_one_architecture!(
 /// Long enough for a machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where `dtrace` is: cargo tells a package's tests of its own programs only.
+/// Returns the path of `dtrace`: cargo gives tests only the programs of their own package.
 pub(crate) fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -38,7 +38,7 @@ pub(crate) fn dtrace_program() -> &'static Path {
 
 fn signal(pid: u32, signal: i32) {
     let pid = i32::try_from(pid).expect("process ids are positive i32s");
-    // SAFETY: no memory is involved; the process is a child of ours, or of one, that has not been waited for.
+    // SAFETY: no memory is involved; the process is a child of this one or of a child, and has not been waited for.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
@@ -53,7 +53,7 @@ impl Machine {
         Self::with(&["--arch", arch.name()], &[module_file(arch)])
     }
 
-    /// With these options and modules.
+    /// Starts a machine with these options and modules.
     pub(crate) fn with(options: &[&str], modules: &[impl AsRef<Path>]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
@@ -114,7 +114,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // It has ended already where the test has come to its end; either way its status is taken.
+        // At the end of a test it has ended already; in both cases this reads its status.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -149,7 +149,7 @@ impl Tracing {
         }
     }
 
-    /// Its status, and the rest of what it says.
+    /// Returns its status and the rest of its messages.
     fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).unwrap();
@@ -200,7 +200,9 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     assert_eq!(machine.asked(&["load", file]), format!("loaded {EXAMPLE}\n"));
     let listed = machine.dtrace(&["-lv", "-P", "proc"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.contains("none exec-success\n") && listed.contains("args[0]: char *\n"));
+    assert!(
+        listed.contains("none exec-success\n") && listed.contains("args[0]: char * (args.path)\n")
+    );
     let mut third = Tracing::start(&machine);
     machine.asked(&exec);
     third.hits(40);
@@ -220,7 +222,7 @@ fn a_machine_that_dies_is_told_to_everybody(arch: Arch) {
     let machine = Machine::start(arch);
     let (first, second) = (Tracing::start(&machine), Tracing::start(&machine));
     signal(machine.qemu(), libc::SIGKILL);
-    let told = "the machine is gone: QEMU ended: signal: 9 (SIGKILL)\n  kernel: ";
+    let told = "the machine has ended: QEMU ended: signal: 9 (SIGKILL)\n  kernel: ";
     for tracing in [first, second] {
         let (status, _, error) = tracing.end();
         assert_eq!(status, Some(1), "{error}");

@@ -1,5 +1,5 @@
-//! The probes of OPTE, a driver in Rust, with the types that they carry (`tests/modules/opte`): all are listed, and what
-//! arrives of each is what it was given. Each exec fires them all, with a number of its own.
+//! The probes of OPTE, a driver in Rust, with the types of their arguments (`tests/modules/opte`): all are listed, and
+//! each hit has the arguments that were passed. Each exec fires them all, with a number of its own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ struct Argument {
 impl Argument {
     /// Whether a word is the value for the `n`th exec.
     fn is(self, word: u64, n: u64) -> bool {
-        // Of the kernel's.
+        // Kernel addresses have the highest bit set.
         let is_address = (word as i64) < 0;
         match self.value {
             "@" => is_address,

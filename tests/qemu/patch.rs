@@ -24,7 +24,7 @@ fn module(arch: Arch, patch: Patch) -> Vec<u8> {
     std::fs::read(file).expect("the module can be read")
 }
 
-/// What came of executing the whole log with the probe enabled.
+/// The result of executing the whole log with the probe enabled.
 struct Traced {
     hits: u64,
     breakpoints: u64,
@@ -96,7 +96,7 @@ fn sites_that_jump(arch: Arch) {
             at += 1;
             continue;
         }
-        // What changed is a nop that has become the jump to somewhere in the text.
+        // The only change is a nop that has become a jump into the text.
         let start = (at.saturating_sub(length - 1)..=at)
             .find(|&start| traced.original[start..start + length] == *nop)
             .unwrap_or_else(|| panic!("no nop was at {at:#x}"));
@@ -123,7 +123,7 @@ fn sites_that_test_a_flag(arch: Arch) {
     let summary =
         check::freebsd_module(&file, check::Against::default()).expect("it passes the check");
     assert_eq!((summary.sites, summary.providers), (0, 1));
-    // Nothing of what patching imports.
+    // None of the imports of patching.
     let writers = ["smp_rendezvous", "disable_wp", "restore_wp", "arm64_get_writable_addr"];
     for name in ["dtrace_invop_add", "dtrace_invop_remove"].into_iter().chain(writers) {
         assert!(!names(&file, name), "{name} is imported");

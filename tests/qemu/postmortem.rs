@@ -1,5 +1,5 @@
-//! `dtrace --core` on dumps of a machine, made by QEMU while its kernel was recording: what was recorded last is there, without
-//! the help of the kernel that is no more.
+//! `dtrace --core` on dumps of a machine, made by QEMU while its kernel was recording: the last records are readable
+//! without the kernel's help.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -79,7 +79,7 @@ fn tracing(session: &mut Session) -> Running {
     trace.go().unwrap()
 }
 
-/// What dtrace prints of a dump.
+/// Returns the output of dtrace for a dump.
 fn printed(file: &Path) -> String {
     let output = Command::new(dtrace_program()).arg("-q").arg("--core").arg(file).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -97,7 +97,7 @@ fn a_dump_has_the_last_moments(arch: Arch) {
     let log = log();
     let execs: Vec<_> = log.iter().cycle().take(200).cloned().collect();
     session.exec_at_once(&execs).unwrap();
-    // It is stopped wherever it is with these.
+    // These commands stop it at any instruction.
     let asked = session.wire.send(Request::Exec { execs: execs.clone() }, PATIENCE).unwrap();
     monitor.tell("stop", "{}");
     let elf = folder.path().join("elf");
@@ -124,7 +124,7 @@ fn a_dump_has_the_last_moments(arch: Arch) {
     drop(running);
 }
 
-/// Where the machine's memory begins.
+/// The address of the machine's memory.
 const fn memory_at(arch: Arch) -> u64 {
     match arch {
         Arch::X86_64 => 0,

@@ -94,7 +94,7 @@ fn all(release: &str) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), names.len(), wrong.join("\n"));
 }
 
-/// What it prints here.
+/// Its output here.
 fn run(name: &str, machine: &Machine) -> String {
     let file = folder().join(format!("{name}.d"));
     let program = std::fs::read_to_string(&file).unwrap();
@@ -121,13 +121,13 @@ fn run(name: &str, machine: &Machine) -> String {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    // What our own tool says of long steps.
+    // The messages of our tool about long steps.
     let said = err.split_inclusive('\n').filter(|line| !line.starts_with("xtask: "));
     let status = output.status.code().expect("it ends by itself");
     comparable(&format!("{status}\n{out}--- err\n{}", said.collect::<String>()), &file)
 }
 
-/// What it printed there.
+/// Its recorded output.
 fn golden(name: &str, release: &str) -> String {
     let of_release = folder().join(format!("{name}.{release}.out"));
     let common = folder().join(format!("{name}.out"));

@@ -8,7 +8,7 @@ use harness::session::{Session, SessionError};
 use crate::bench::{EXAMPLE, boot, exec_success, log, module, on_every_architecture, tally};
 use crate::broken;
 
-/// What the kernel and its console say when it refuses a module.
+/// Returns the message of the kernel and of its console when it refuses a module.
 fn refused(session: &mut Session, image: Vec<u8>) -> String {
     let known = session.wire.console().count();
     let refusal = match session.kldload(EXAMPLE, image) {

@@ -29,7 +29,7 @@ fn torture(arch: Arch, seed: u64, transitions: u64, program: Vec<u8>) {
         assert!(probe.intervals > 0 && probe.stable_hits > 0, "{probe:?} was never stable");
     }
     assert!(result.breakpoints > 0 && result.breakpoints < result.framework, "both modes are hit");
-    // Its probes are gone with it.
+    // Its probes are destroyed with it.
     assert_eq!(session.list(name("standin:::")).unwrap(), []);
 }
 
@@ -37,7 +37,7 @@ fn torture_with_a_random_seed(arch: Arch) {
     torture(arch, random_seed(), 4_000, Vec::new());
 }
 
-/// What programs in D have counted and recorded is exactly what was hit.
+/// D programs have counted and recorded exactly the hits.
 fn torture_with_programs(arch: Arch) {
     torture(arch, random_seed(), 4_000, program());
 }
@@ -63,7 +63,7 @@ fn reenter(arch: Arch, jump: bool) {
     // Each `waiting` was interrupted by a timer interrupt that fired.
     assert!(passes("tick") >= passes("waiting"));
     assert!(result.counters.ticks >= passes("tick"));
-    // What was hit outside of handlers.
+    // The hits of probes outside handlers.
     let outer = ["tight", "costly", "masked", "many", "asked", "waiting", "tick"].map(passes);
     let outer: u64 = outer.iter().sum();
     // Each was recorded, so the framework asked for the time, where `recording` is: a hit inside a probe.

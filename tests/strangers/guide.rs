@@ -80,10 +80,10 @@ impl Guide {
         self
     }
 
-    /// Does what it says, in an empty folder, in which this workspace is `sdt`.
+    /// Runs the guide in an empty folder, in which this workspace is `sdt`.
     ///
     /// # Panics
-    /// Something is not as the guide has it.
+    /// A step or its output differs from the guide.
     pub fn run(&self) {
         let folder = Folder::new();
         let mut shell = Shell::start(folder.path);
@@ -198,7 +198,8 @@ fn split_prompt(line: &str) -> Option<(&str, &str)> {
     sign.then(|| line.split_at(letters + 2))
 }
 
-/// Whether a line says how far a long step is, or that something takes long: which there are depends on the machine's speed.
+/// Returns whether a line reports the progress of a long step; which of these lines are printed depends on the
+/// machine's speed.
 fn is_progress(line: &str) -> bool {
     const CARGOS: [&str; 12] = [
         "Blocking",
@@ -322,7 +323,7 @@ struct Shell {
     child: Child,
     input: ChildStdin,
     output: Receiver<String>,
-    /// What stands for `cargo` where it builds for a machine without a system.
+    /// The replacement for `cargo` when it builds for a machine without an operating system.
     build: Option<String>,
 }
 
@@ -382,7 +383,7 @@ impl Shell {
             }
             _ => command.to_owned(),
         };
-        // It gets no input, which is the shell's.
+        // The command gets no input, because the input belongs to the shell.
         writeln!(self.input, "{{ {variables}{command}\n}} </dev/null\nprintf '\\n{END}%d\\n' $?")
             .expect("the shell is there");
         let mut printed = Vec::new();
@@ -405,7 +406,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What it runs ends with it, or has ended. Nothing can be done about a shell that cannot be killed.
+        // Its commands end with it, or have ended. If the shell cannot be killed, there is nothing left to do.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -422,7 +423,7 @@ fn with_its_features(what: &str) -> String {
     let mut words = what.split(' ');
     let mut line = Vec::new();
     while let Some(word) = words.next() {
-        // With its package.
+        // Leaves out `-p` and the package.
         if word != "-p" || words.next().is_none() {
             line.push(word);
         }

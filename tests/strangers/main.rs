@@ -1,4 +1,4 @@
-//! What strangers do: modules built from the packages that are published, outside of this workspace, and the guides of
+//! The steps of a new user: builds modules from the published packages, outside this workspace, and runs the guides of
 //! `docs/`, command by command. The modules run in the stand-in kernel.
 
 mod guide;

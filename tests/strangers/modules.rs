@@ -8,7 +8,7 @@ use harness::workspace;
 
 use crate::packages::{LIMIT, Packages};
 
-/// What `cargo sdt new` writes with the version of sdt-core that is packaged, in a folder of its own.
+/// The output of `cargo sdt new` with the packaged version of sdt-core, in a folder of its own.
 fn new(os: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let packages = Packages::made();
     let folder = tempfile::tempdir_in(packages.folder()).expect("a folder");
@@ -36,7 +36,7 @@ fn names(bytes: &[u8], folder: &Path) -> bool {
     bytes.windows(folder.len()).any(|window| window == folder)
 }
 
-/// What `cargo xtask dtrace` prints of modules, without what long steps say.
+/// Returns the output of `cargo xtask dtrace` for modules, without the messages of long steps.
 fn dtrace(modules: &[PathBuf], arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("dtrace").args(arguments);
@@ -66,7 +66,7 @@ fn is_listed_and_fires(modules: &[PathBuf], system: &[&str], listed: &str, fire:
     assert_eq!(hits, 1, "{system:?}: {out}");
 }
 
-/// What the README of a module has its user type, with a string in it, prints that string.
+/// The command in the README of a module prints the string that its user typed.
 fn prints_what_its_readme_says(place: &Path, modules: &[PathBuf], system: &[&str], who: &str) {
     let readme = std::fs::read_to_string(place.join("README.md")).unwrap();
     let line = readme.lines().find_map(|line| line.strip_prefix("    dtrace -q -n '"));
@@ -117,8 +117,8 @@ fn illumoss_are_traced_by_every_route() {
     let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l", "-P", "hi_there"]);
     assert_eq!(
         err,
-        "dtrace: warning: hi_there has no probes: its provider is registered by its companion, hi_there_dtrace, which is \
-         not loaded\ndtrace: failed to match hi_there:::: No probe matches description\n"
+        "dtrace: warning: hi_there has no probes: its companion, hi_there_dtrace, registers its provider, and is \
+         not loaded: load hi_there_dtrace, too\ndtrace: failed to match hi_there:::: No probe matches description\n"
     );
     let refused = |module: &Path, os: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
@@ -126,15 +126,15 @@ fn illumoss_are_traced_by_every_route() {
         process::run(&mut command, LIMIT).unwrap_err().to_string()
     };
     let error = refused(&both[1], "illumos");
-    let expected = "; it is the companion of hi_there, which has to be loaded before it";
+    let expected = "; it is the companion of hi_there: load hi_there first";
     assert!(error.contains(expected), "{error}");
     let error = refused(&native[0], "freebsd");
-    let expected = "it is a module for illumos, and the kernel is freebsd's: take --os illumos";
+    let expected = "it is a module for illumos, and the kernel is freebsd: use --os illumos";
     assert!(error.contains(expected), "{error}");
     assert_outside_of_the_workspace();
 }
 
-/// Of all files that a build has read, none is of this workspace: each object's list of them is beside it.
+/// No file that a build has read is in this workspace. The list of files of each object is next to the object.
 fn assert_outside_of_the_workspace() {
     let mut folders = vec![Packages::made().target()];
     let mut lists = 0;

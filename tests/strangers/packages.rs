@@ -19,14 +19,14 @@ pub const LIMIT: Duration = Duration::from_secs(1200);
 pub struct Packages {
     /// A folder outside of the workspace: in there, what the registry would have is one of these packages.
     folder: TempDir,
-    /// Where each package is, by its name.
+    /// The folder of each package, by its name.
     unpacked: BTreeMap<String, PathBuf>,
     /// The folder with the program cargo-sdt.
     bin: PathBuf,
 }
 
 impl Packages {
-    /// Those of this workspace, made once for all tests of the program.
+    /// The packages of this workspace, made once for all tests of this program.
     pub fn made() -> &'static Self {
         static PACKAGES: OnceLock<Packages> = OnceLock::new();
         PACKAGES.get_or_init(Self::make)
@@ -82,7 +82,7 @@ impl Packages {
         self.folder.path()
     }
 
-    /// Where everything that these modules are made of is built.
+    /// The folder in which the modules and their dependencies are built.
     pub fn target(&self) -> PathBuf {
         self.folder().join("target")
     }
@@ -104,13 +104,13 @@ impl Packages {
     }
 }
 
-/// Where tools are built, by all tests.
+/// The folder in which all tests build tools.
 fn target() -> PathBuf {
     workspace::build_dir().join("strangers/target")
 }
 
-/// What has cargo build tools that are to be had soon, and not to be fast. Crates of others that the workspace has built already,
-/// with the same features, are taken from there.
+/// Returns cargo's options for a fast build of tools that need not be fast. It reuses crates of others that the
+/// workspace has built already with the same features.
 pub fn quickly() -> [(&'static str, String); 3] {
     [
         ("CARGO_TARGET_DIR", target().display().to_string()),
@@ -135,7 +135,7 @@ fn metadata() -> Metadata {
 pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     clean_cargo_env(&mut command).current_dir(folder);
-    // As from rustup's own cargo. Without it, rustup would heed the toolchain files that some packages of others have.
+    // As if run by rustup's own cargo. Otherwise rustup follows the toolchain files in some packages of others.
     command.envs(workspace::settings());
     command
 }
@@ -178,7 +178,7 @@ fn each_says_what_the_registry_shows() {
         for (what, good) in said {
             assert!(good, "{what} of {name}");
         }
-        // What it depends on is published, too, and of the same version: they are one thing in several packages.
+        // Its dependencies are published, too, with the same version: the packages are parts of one release.
         for dependency in package.dependencies.iter().filter(|of| of.path.is_some()) {
             if dependency.kind == cargo_metadata::DependencyKind::Development {
                 continue;

@@ -1,4 +1,4 @@
-//! The kernel of a command: which one, with which modules.
+//! The kernel of a command: its selection, its modules, and its boot.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use harness::workspace;
 
 use crate::needs::Needs;
 
-/// Options that say which kernel is booted, and what it loads.
+/// Options that select the kernel and the modules that it loads.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Bench {
     /// Architecture of the kernel.
@@ -25,10 +25,10 @@ pub struct Bench {
     /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
     #[arg(long, value_name = "RELEASE")]
     pub freebsd: Option<FreeBsd>,
-    /// How the kernel comes to know the probes of the example module.
+    /// Route of the example module's probes to the kernel's DTrace.
     #[arg(long, value_enum, default_value_t)]
     pub route: Route,
-    /// What enabled sites of the example module do, with a provider of its own [default: trap].
+    /// Mode of enabled sites of the example module, with its own provider [default: trap].
     #[arg(long, value_enum)]
     pub patch: Option<Patch>,
     /// Kernel module to load, several if given several times [default: the example module].
@@ -36,10 +36,10 @@ pub struct Bench {
     pub module: Vec<PathBuf>,
 }
 
-/// Why there is no kernel with these modules.
+/// The reason why there is no kernel with these modules.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The options do not go together.
+    /// The options contradict each other.
     #[error(transparent)]
     Options(#[from] anyhow::Error),
     /// A module could not be built.
@@ -64,7 +64,7 @@ pub enum LoadError {
         module: PathBuf,
         /// Why.
         error: Box<SessionError>,
-        /// What that means, if it is known.
+        /// Advice, if the cause is known.
         advice: Option<String>,
     },
     /// The kernel failed.
@@ -73,16 +73,16 @@ pub enum LoadError {
 }
 
 impl Bench {
-    /// Whether the options go together. Returns the release.
+    /// Checks the options. Returns the release.
     ///
     /// # Errors
-    /// They do not.
+    /// If they contradict each other.
     pub fn check(&self) -> anyhow::Result<FreeBsd> {
         self.os.runs_on(self.arch)?;
         Ok(self.os.release(self.freebsd)?)
     }
 
-    /// Whether a file can be read, and is for the kernel's architecture and system.
+    /// Checks that a file can be read, and is for the kernel's architecture and system.
     fn check_file(&self, module: &Path) -> Result<(), LoadError> {
         let refused = |why| LoadError::File { module: module.into(), why };
         let file = std::fs::read(module).map_err(|error| refused(error.to_string()))?;
@@ -93,7 +93,7 @@ impl Bench {
         }
     }
 
-    /// Boots the kernel, and has it load nothing.
+    /// Boots the kernel without modules.
     ///
     /// # Errors
     /// Any step failed.
@@ -107,8 +107,8 @@ impl Bench {
         Ok(session)
     }
 
-    /// Boots the kernel and has it load the modules. Returns their names, in the order of loading. `warn` is told of a
-    /// module that shows no probes, and why.
+    /// Boots the kernel and loads the modules. Returns their names, in the order of loading. Calls `warn` for a module
+    /// without probes, with the reason.
     ///
     /// # Errors
     /// Any step failed.
@@ -126,7 +126,7 @@ impl Bench {
             let both = std::iter::once(example).chain(companion);
             both.map(|module| module.build(None)).collect::<Result<_, _>>()?
         } else {
-            // Before minutes go into a kernel.
+            // Before the kernel is built, which takes minutes.
             self.module.iter().try_for_each(|module| self.check_file(module))?;
             self.module.clone()
         };

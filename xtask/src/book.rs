@@ -128,7 +128,7 @@ pub fn dead_links(html: &Path) -> anyhow::Result<Vec<String>> {
             if path.is_dir() && path != html.join(API) {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "html")
-                // Is for a server that knows its own address.
+                // This page needs a server that knows its own address.
                 && path != html.join("404.html")
             {
                 dead.extend(dead_links_of(&path, html)?);

@@ -1,5 +1,5 @@
 //! The parts of `cargo xtask`, as a library, so that tests use the same ones.
-// `output` prints: these panic when the reader has gone.
+// Use `output` to print: these macros panic if the reader has closed the pipe.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;

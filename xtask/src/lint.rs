@@ -1,5 +1,5 @@
-//! Clippy on what is compiled for kernels. It needs `core` for each target, and takes it from what has been built for
-//! that target already.
+//! Clippy on code for kernels. It needs `core` for each target, and uses the one that was built for that target
+//! already.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,10 +20,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The crates of the standard library that kernels are built with.
 const STANDARD: [&str; 3] = ["core", "alloc", "compiler_builtins"];
 
-/// Lints packages of modules, with their examples, as they are compiled for what `module` is for.
+/// Lints packages of modules, with their examples, for the target of `module`.
 ///
 /// # Errors
-/// What it needs could not be built, or clippy has found something.
+/// If a dependency could not be built, or if clippy has findings.
 pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
     let Module { arch, os, .. } = *module;
     let toolchain = setup::toolchain(arch)?;
@@ -49,7 +49,7 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
 /// Lints the stand-in kernel.
 ///
 /// # Errors
-/// It could not be built, or clippy has found something.
+/// If it could not be built, or if clippy has findings.
 pub fn stand_in_kernel(arch: Arch) -> Result<(), BuildError> {
     let toolchain = setup::toolchain(arch)?;
     let target = kernel::target(arch, &toolchain)?;
@@ -72,13 +72,13 @@ fn run(mut command: Command, what: String) -> Result<(), BuildError> {
     done.map(|_| ()).map_err(|source| BuildError::Lint { what, source })
 }
 
-/// A sysroot with the standard crates that were built for a target.
+/// Returns a sysroot with the standard crates that were built for a target.
 fn sysroot(target: &Path, built: &[Artifact]) -> Result<PathBuf, BuildError> {
     let stem = target.file_stem().unwrap_or_default();
     let sysroot = workspace::build_dir().join("clippy").join(stem);
     let folder = sysroot.join("lib/rustlib").join(stem).join("lib");
     let error = |source| BuildError::File { file: folder.clone(), source };
-    // Of another compiler, perhaps.
+    // It may belong to another compiler.
     match std::fs::remove_dir_all(&folder) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error(source)),
         _ => module::create_dir(&folder)?,

@@ -12,33 +12,33 @@ use xtask::cmd;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 enum Xtask {
-    /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
+    /// Traces a stand-in kernel in QEMU, with the options and the output of dtrace(1).
     Dtrace(Box<cmd::dtrace::Args>),
-    /// Boots a stand-in kernel that stays, to be traced from other shells; or asks one that runs.
+    /// Boots a stand-in kernel that other shells can trace, or sends a request to a running one.
     Machine(cmd::machine::Args),
     /// Does the set-up and runs every test.
     Test(cmd::test::Args),
-    /// Lints what is compiled for kernels: the stand-in kernel, and modules in every form that a site has.
+    /// Lints code for kernels: the stand-in kernel, and modules with every form of sites.
     ClippyKernels,
-    /// Builds a kernel module, checks it, and prints where it is.
+    /// Builds a kernel module, checks it, and prints its path.
     Kmod(cargo_sdt::internal::cmd::kmod::Args),
-    /// Builds the stand-in kernel and prints where it is.
+    /// Builds the stand-in kernel and prints its path.
     Kernel(cmd::kernel::Args),
-    /// Checks linked modules: would the kernel's loader take them, and do their probes hold together?
+    /// Checks whether the kernel's loader accepts linked modules, and whether their probes are consistent.
     Check(cargo_sdt::internal::cmd::check::Args),
-    /// Writes a D library of the structs that a module's probes carry.
+    /// Writes a D library of the structs that a module's probes pass.
     Dlib(cargo_sdt::internal::cmd::dlib::Args),
     /// Runs the embedded example, probes in flash, on a Cortex-M board in QEMU.
     Embedded(cmd::embedded::Args),
     /// Enables, upgrades, downgrades and disables probes in random order while all CPUs fire them.
     Torture(cmd::torture::Args),
-    /// Runs inputs made at random, and by what they reach, through what reads bytes of others.
+    /// Fuzzes the code that reads untrusted bytes.
     Fuzz(cmd::fuzz::Args),
     /// Runs programs of DTrace's own test suite.
     Dsuite(dsuite::Args),
     /// Builds all documentation as one book with search, and prints its path.
     Docs(cmd::docs::Args),
-    /// Shows what a probe costs, beside other ways to instrument a function.
+    /// Measures the cost of a probe, compared with other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
 

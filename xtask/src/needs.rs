@@ -6,7 +6,7 @@ use cargo_sdt::internal::check::DRIVER;
 use cargo_sdt::internal::platform::Os;
 use object::{Object as _, ObjectSymbol as _, elf};
 
-/// The suffix of a companion's name, behind that of its module.
+/// The suffix of a companion's name, after that of its module.
 const COMPANION: &str = "_dtrace";
 
 /// The needs of a module.
@@ -39,27 +39,28 @@ impl Needs {
     /// Returns why kernels for this architecture refuse the file. The kernel itself judges a file for an unknown machine.
     pub fn wrong_arch(&self, arch: Arch) -> Option<String> {
         let told = Arch::of_machine(self.machine?).filter(|&told| told != arch)?;
-        Some(format!("it is a module for {told}, and the kernel is for {arch}: take --arch {told}"))
+        Some(format!("it is a module for {told}, and the kernel is for {arch}: use --arch {told}"))
     }
 
     /// Returns why kernels of this system refuse the file.
     pub fn wrong_system(&self, os: Os) -> Option<String> {
         let told = self.os.filter(|&told| told != os)?;
-        Some(format!("it is a module for {told}, and the kernel is {os}'s: take --os {told}"))
+        Some(format!("it is a module for {told}, and the kernel is {os}: use --os {told}"))
     }
 
-    /// Returns which module has to be loaded first, if it is not among those that are loaded.
+    /// Returns the module that must be loaded first, if it is not among the loaded ones.
     pub fn missing_module(&self, loaded: &[String]) -> Option<String> {
         let module = self.module.as_ref().filter(|module| !is_loaded(loaded, module))?;
-        Some(format!("it is the companion of {module}, which has to be loaded before it"))
+        Some(format!("it is the companion of {module}: load {module} first"))
     }
 
-    /// Returns which companion has to be loaded for its probes, if it is not among those that are loaded.
+    /// Returns the companion that must be loaded for its probes, if it is not among the loaded ones.
     pub fn missing_companion(&self, loaded: &[String]) -> Option<String> {
         let companion =
             self.companion.as_ref().filter(|companion| !is_loaded(loaded, companion))?;
         Some(format!(
-            "its provider is registered by its companion, {companion}, which is not loaded"
+            "its companion, {companion}, registers its provider, and is not loaded: load \
+             {companion}, too"
         ))
     }
 }
@@ -71,7 +72,7 @@ fn machine(file: &[u8]) -> Option<elf::Machine> {
     Some(elf::Machine(if is_big { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) }))
 }
 
-/// Returns whether a file of this name is loaded, which may have its class in front.
+/// Returns whether a file of this name, with or without its class, is loaded.
 fn is_loaded(loaded: &[String], name: &str) -> bool {
     loaded.iter().any(|file| file.rsplit('/').next() == Some(name))
 }
@@ -95,16 +96,16 @@ mod tests {
         let silent = module.missing_companion(&names(&["x"])).unwrap();
         assert_eq!(
             silent,
-            "its provider is registered by its companion, x_dtrace, which is not loaded"
+            "its companion, x_dtrace, registers its provider, and is not loaded: load x_dtrace, too"
         );
         assert_eq!(module.missing_companion(&both), None);
         let refused = companion.missing_module(&nothing).unwrap();
-        assert_eq!(refused, "it is the companion of x, which has to be loaded before it");
+        assert_eq!(refused, "it is the companion of x: load x first");
         assert_eq!(companion.missing_module(&both), None);
         let refused = module.wrong_system(Os::FreeBsd).unwrap();
         assert_eq!(
             refused,
-            "it is a module for illumos, and the kernel is freebsd's: take --os illumos"
+            "it is a module for illumos, and the kernel is freebsd: use --os illumos"
         );
         assert_eq!(Needs::of(b"text"), Needs::default());
         let mut header = [0; 64];
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(Needs::of(&header).wrong_arch(Arch::X86_64), None);
         assert_eq!(
             Needs::of(&header).wrong_arch(Arch::Riscv64).unwrap(),
-            "it is a module for x86_64, and the kernel is for riscv64: take --arch x86_64"
+            "it is a module for x86_64, and the kernel is for riscv64: use --arch x86_64"
         );
         assert_eq!(Needs::default().wrong_arch(Arch::Riscv64), None);
         assert_eq!(Needs::default().wrong_system(Os::Illumos), None);

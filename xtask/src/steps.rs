@@ -31,7 +31,7 @@ impl fmt::Debug for Step<'_> {
 }
 
 impl<'a> Step<'a> {
-    /// A step of this name.
+    /// Returns a step with this name.
     pub fn new(
         name: &'static str,
         work: impl FnOnce(&mut Running) -> anyhow::Result<()> + Send + 'a,
@@ -70,9 +70,9 @@ pub struct NoSuchStep {
 /// The steps of a run.
 #[derive(Debug)]
 pub struct Steps<'a> {
-    /// Steps whose results the last ones need, or that lock the same folder: one after the other.
+    /// Steps whose results the last ones need, or that lock the same folder. They run one after the other.
     pub first: Vec<Step<'a>>,
-    /// Steps that need none of these results: one after the other, beside the first ones.
+    /// Steps that need none of these results. They run one after the other, at the same time as the first ones.
     pub beside: Vec<Step<'a>>,
     /// Steps that do not depend on each other: started in this order once all others have ended, three at a time.
     pub then: Vec<Step<'a>>,
@@ -108,7 +108,7 @@ impl Steps<'_> {
     }
 }
 
-/// Does all of them at a time.
+/// Runs these steps at the same time.
 fn together(all: impl IntoIterator<Item: FnOnce() -> Vec<Done> + Send>) -> Vec<Done> {
     thread::scope(|scope| {
         let all: Vec<_> = all.into_iter().map(|one| scope.spawn(one)).collect();
@@ -182,7 +182,7 @@ impl Running {
     }
 }
 
-/// Puts a label in front of everything that is written at once, which has to be a line.
+/// Writes a label before each write, which must be a line.
 struct Labels<W> {
     label: &'static str,
     to: W,
@@ -190,7 +190,7 @@ struct Labels<W> {
 
 impl<W: Write> Write for Labels<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // In one piece, lest another step's line comes between.
+        // In one write, so that no line of another step comes between.
         let labelled = [self.label.as_bytes(), b" | ", line].concat();
         self.to.write_all(&labelled)?;
         Ok(line.len())

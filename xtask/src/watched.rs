@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use cargo_sdt::internal::progress::note;
 
-/// How often is looked whether the run has ended without the end of its output.
+/// The interval of checks for a run that has ended without the end of its output.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why tests did not all pass.
+/// The reason why not all tests passed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// They could not be run.
@@ -28,14 +28,14 @@ pub enum Failure {
     /// Some failed, did not end, or were not even built.
     #[error("{status}{verdicts}")]
     Failed {
-        /// How the run ended.
+        /// The end of the run.
         status: ExitStatus,
-        /// Which did.
+        /// The tests.
         verdicts: Verdicts,
     },
 }
 
-/// What the lines of libtest have said.
+/// The state according to the lines of libtest.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     failed: BTreeSet<String>,
@@ -68,9 +68,9 @@ impl std::fmt::Display for Verdicts {
     }
 }
 
-/// Runs a command, often `cargo test`, to its end without input. Passes its standard output on to `out` and its standard error to
-/// `err`, line by line. If the command prints nothing for as long as `silence`, kills its children with their descendants, so that
-/// cargo goes on with the next tests; or the command itself if it has no children.
+/// Runs a command, often `cargo test`, to its end without input. Passes its standard output on to `out` and its
+/// standard error to `err`, line by line. If the command prints nothing for as long as `silence`, kills its children
+/// with their descendants, so that cargo continues with the next tests; or the command itself if it has no children.
 ///
 /// Returns the CPU time of the command and of all descendants that were waited for: zero if it could not be started.
 ///
@@ -118,7 +118,10 @@ pub fn run(
                 ended = wait(&child, libc::WNOHANG).ok().flatten();
                 if ended.is_none() && heard.elapsed() >= silence {
                     heard = Instant::now();
-                    note(format_args!("nothing has been said for {} s: killed", silence.as_secs()));
+                    note(format_args!(
+                        "killed, because it printed nothing for {} s",
+                        silence.as_secs()
+                    ));
                     match children(child.id()) {
                         hung if hung.is_empty() => kill(child.id()),
                         hung => hung.into_iter().for_each(kill),
@@ -173,13 +176,13 @@ fn wait(child: &Child, options: i32) -> io::Result<Option<Ended>> {
     Ok(Some(Ended { status: ExitStatus::from_raw(status), cpu: cpu.iter().sum() }))
 }
 
-/// A line, with its end, and where it was said.
+/// A line with its end, and its stream.
 enum Said {
     Out(Vec<u8>),
     Error(Vec<u8>),
 }
 
-/// Sends the lines that come out of a pipe.
+/// Sends the lines of a pipe.
 fn pass_on(pipe: Option<impl Read + Send + 'static>, said: fn(Vec<u8>) -> Said, to: Sender<Said>) {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe?);
@@ -193,7 +196,7 @@ fn pass_on(pipe: Option<impl Read + Send + 'static>, said: fn(Vec<u8>) -> Said, 
     });
 }
 
-/// Kills a process and its descendants; it is stopped first, so that it starts no more of them.
+/// Kills a process and its descendants. It is stopped first, so that it starts no new ones.
 fn kill(process: u32) {
     // It may have ended by itself.
     let signal = |name: &str| {
@@ -205,7 +208,7 @@ fn kill(process: u32) {
     children.into_iter().for_each(kill);
 }
 
-/// The children of a process, where the system tells (Linux's /proc).
+/// Returns the children of a process, if the system tells (Linux's /proc).
 fn children(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     tasks
@@ -236,7 +239,7 @@ mod tests {
     fn what_hangs_is_killed_with_its_children_and_what_is_next_runs() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("child");
-        // As cargo goes on after a program of tests that ended badly.
+        // Like cargo, which continues after a failed test program.
         let script = format!(
             "sh -c \"echo 'test a ... ok'; echo 'test h has been running for over 60 seconds'
                 sh -c 'sleep 1000; true' & echo \\$! > {}; wait\"
@@ -246,7 +249,7 @@ mod tests {
         let said = shell(&script, Duration::from_secs(10)).to_string();
         assert_eq!(said, "exit status: 101\n    failed: b\n    did not end: h");
         let child = std::fs::read_to_string(file).unwrap();
-        // Dead, and perhaps not yet waited for by whoever has inherited it.
+        // It has ended, but its new parent may not have waited for it yet.
         let is_dead = || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim()));
             status.is_err() || status.unwrap().contains("State:\tZ")
@@ -258,7 +261,7 @@ mod tests {
         }
     }
 
-    /// As who compiles does, for longer than a test may.
+    /// Like a compiler, for longer than a test may take.
     #[test]
     fn what_is_said_on_standard_error_is_a_sign_of_life() {
         let script = "for i in 1 2 3 4 5 6; do sleep 1; echo .; done >&2; exit 4";
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn what_passes_is_fine_and_passed_on() {
         let mut out = Vec::new();
-        // What stays in the background is not waited for.
+        // Background processes are not waited for.
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 5 & printf 'test a ... ok\\nno newline'"]);
         run(&mut shell, Duration::from_secs(600), &mut out, &mut Vec::new()).1.unwrap();

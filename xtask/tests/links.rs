@@ -1,4 +1,4 @@
-//! What the documentation points at is there: links, their headings, and paths that are named.
+//! The targets of the documentation exist: links, their headings, and named paths.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use harness::workspace;
 /// A text of the project's, by its path from the root.
 struct Text {
     path: PathBuf,
-    /// Without what is in fenced blocks.
+    /// The text without fenced blocks.
     lines: Vec<String>,
 }
 
@@ -27,31 +27,31 @@ impl Text {
         Self { path: path.to_owned(), lines }
     }
 
-    /// What its links lead to.
+    /// Returns the targets of its links.
     fn links(&self) -> impl Iterator<Item = &str> {
         let all = self.lines.iter().flat_map(|line| line.split("](").skip(1));
         all.filter_map(|rest| Some(rest.split_once(')')?.0))
     }
 
-    /// What it has in backticks on one line.
+    /// Returns the parts in backticks on one line.
     fn code(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().flat_map(|line| line.split('`').skip(1).step_by(2))
     }
 
-    /// Its headings, as links name them.
+    /// Returns its headings in the form of link fragments.
     fn anchors(&self) -> Vec<String> {
         let headings = self.lines.iter().filter(|line| line.starts_with('#'));
         headings.map(|heading| anchor(heading.trim_start_matches('#').trim())).collect()
     }
 }
 
-/// A heading as a link's fragment: small letters, hyphens for spaces, and no punctuation.
+/// Returns a heading as a link fragment: lower-case letters, hyphens for spaces, and no punctuation.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The texts that a visitor reads: of the root, of `docs/` and `docs/internals/`, and each crate's README.
+/// Returns the texts for readers: of the root, of `docs/` and `docs/internals/`, and each crate's README.
 fn texts() -> Vec<Text> {
     let root = workspace::root();
     let folders = std::fs::read_dir(root).expect("the root").flatten().map(|entry| entry.path());
@@ -88,7 +88,7 @@ fn links_lead_somewhere() {
     assert!(count > 100, "there are links");
 }
 
-/// Paths from the root, like `sdt-core/src/lib.rs`, in the texts that name them so.
+/// Paths from the root, such as `sdt-core/src/lib.rs`, exist.
 #[test]
 fn paths_are_there() {
     let mut count = 0;

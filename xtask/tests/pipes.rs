@@ -1,4 +1,4 @@
-//! Commands whose reader goes before they have said all: `cargo xtask dtrace --help | head -1`.
+//! Commands whose reader closes the pipe early: `cargo xtask dtrace --help | head -1`.
 
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +10,7 @@ const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 fn unread(line: &str, both: bool) -> Output {
     let mut command = Command::new(XTASK);
     command.args(line.split(' ')).stdin(Stdio::null());
-    // The write end of a pipe whose read end is gone.
+    // The write end of a pipe whose read end is closed.
     let closed = || std::io::pipe().expect("a pipe").1;
     command.stdout(closed());
     if both {
@@ -27,12 +27,12 @@ fn nobody_is_told_of_a_reader_that_has_gone() {
     let file = folder.path().join("none.ko");
     std::fs::write(&file, "not a module").unwrap();
     let check = format!("check {}", file.display());
-    // What is wrong with a module goes to standard error, which is still read.
+    // Errors of a module are written to standard error, which is still read.
     let finding = "none.ko: error: not a readable object file: ";
     for (line, status, said) in [
         ("dtrace --help", CLOSED_STATUS, ""),
         (&*check, CLOSED_STATUS, finding),
-        // These are clap's own, which ends as if all had been read.
+        // Messages of clap itself, which ends with success.
         ("--help", 0, ""),
         ("kmod --help", 0, ""),
         ("dlib --help", 0, ""),

@@ -27,10 +27,10 @@ struct Options {
     child: bool,
 }
 
-/// Does what the command line says.
+/// Runs the rows of the command line.
 ///
 /// # Errors
-/// A row did not do what it is listed for, or a child failed.
+/// A row did not have its expected effect, or a child failed.
 pub fn run() -> Result<()> {
     let options = Options::parse();
     if options.child {

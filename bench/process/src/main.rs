@@ -1,4 +1,4 @@
-//! What a hit costs in a process that `sdt-process` traces.
+//! Measures the cost of a hit in a process that `sdt-process` traces.
 //!
 //! `cargo xtask bench --process` runs it. The program measures children of itself, and with `--beside FILE` those of another build of
 //! it, in turn: one round of the one, one round of the other. The table has the median of all rounds.

@@ -124,7 +124,7 @@ fn deep(frames: u32, number: u64, call: fn(u64)) -> u64 {
         call(number);
         return number;
     }
-    // Not the last thing that it does, so each frame stays.
+    // The call is not the last step, so each frame remains.
     black_box(deep(black_box(frames - 1), number, call)) + 1
 }
 

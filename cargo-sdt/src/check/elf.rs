@@ -32,12 +32,12 @@ pub(super) struct Elf<'data> {
     pub(super) more_symbols: Vec<Symbol>,
     /// The segments of a shared object.
     pub(super) segments: Vec<Segment<'data>>,
-    /// Where the table of segments ends in the file.
+    /// The end of the table of segments in the file.
     pub(super) segments_end: u64,
     /// The dynamic section of a shared object: values by tag. Of several of one tag, the last.
     dynamic: BTreeMap<i64, u64>,
     pub(super) hash: Option<HashTable>,
-    /// What the rules have found.
+    /// The findings.
     pub(super) findings: Findings,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Section<'data> {
     pub(super) size: u64,
     /// Bytes of an entry, of a table.
     pub(super) entry: u64,
-    /// Its bytes in the file; none for `.bss`.
+    /// Its bytes in the file; empty for `.bss`.
     pub(super) data: &'data [u8],
     /// The relocations that apply to it, in the order of their offsets.
     pub(super) relocations: Vec<Relocation>,
@@ -83,7 +83,7 @@ pub(super) struct Symbol {
     pub(super) size: u64,
 }
 
-/// Where a symbol is defined.
+/// The definition of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Undefined,
@@ -116,7 +116,7 @@ pub(super) struct Segment<'data> {
 pub(super) struct HashTable {
     /// The first symbol of each chain.
     pub(super) buckets: Vec<u32>,
-    /// For each symbol the next one of its chain; 0 is the end.
+    /// For each symbol, the next one of its chain; 0 at the end.
     pub(super) chains: Vec<u32>,
 }
 
@@ -142,7 +142,7 @@ impl Section<'_> {
         self.flags.contains(elf::SHF_EXECINSTR)
     }
 
-    /// Returns the offsets of elements of a size, of which there are bytes in the file.
+    /// Returns the offsets of the elements of this size whose bytes are in the file.
     pub(super) fn elements(&self, each: usize) -> impl Iterator<Item = u64> + use<> {
         (0..self.data.len() as u64).step_by(each)
     }
@@ -380,7 +380,7 @@ impl<'data> Elf<'data> {
                 elf::SHN_ABS => Home::Absolute,
                 elf::SHN_COMMON => Home::Common,
                 elf::SymbolSection(index) if usize::from(index) < self.sections.len() => {
-                    // One in front of its section is far behind its end.
+                    // An offset before the section wraps to one far after its end.
                     value = value.wrapping_sub(match self.arch.module_kind() {
                         ModuleKind::Relocatable => 0,
                         ModuleKind::Shared => self.sections[usize::from(index)].address,
@@ -457,7 +457,7 @@ impl<'data> Elf<'data> {
         string(self.section_of(target).data, target.offset)
     }
 
-    /// Returns the place in the module whose address a relocation of 8 bytes makes.
+    /// Returns the place in the module to which a relocation of 8 bytes refers.
     pub(super) fn target(&self, relocation: &Relocation) -> Option<Target> {
         if self.is_relative(relocation) {
             return self.at(relocation.addend.cast_unsigned());
@@ -566,10 +566,10 @@ fn address_kind(arch: Arch) -> elf::RelocationType {
     }
 }
 
-/// A field of the header that the loader refuses, its value, the loader, and the value that it takes.
+/// A field of the header that the loader refuses, its value, the loader, and the value that the loader requires.
 type Refused = (&'static str, u32, String, &'static str);
 
-/// Returns the architecture of a file whose header is one that the loader takes.
+/// Returns the architecture of a file if the loader accepts its header.
 fn header_fits(os: Os, header: &Header) -> Result<Arch, Refused> {
     let (ident, endian) = (&header.e_ident, Endianness::Little);
     let any = |what, found, expected| (what, found, loader(os).to_owned(), expected);

@@ -1,9 +1,9 @@
-//! Where a kernel's fbt puts its probes in a function, and whether its entry is where the function begins.
+//! Finds the instruction at which a kernel's fbt places its entry probe, and checks that the function begins with it.
 //!
-//! fbt looks for the instruction that saves the frame pointer or the return address, wherever in the function that is,
-//! and takes it for the entry. A compiler that sets up a frame only on the way that needs one (shrink wrapping) makes
-//! it another place, or none that is passed at all: the probe is listed, and does not fire. So kernels of illumos are
-//! compiled with `-fno-shrink-wrap`, and modules here are with `-enable-shrink-wrap=false` in their target files.
+//! fbt searches the whole function for the instruction that saves the frame pointer or the return address, and uses it
+//! as the entry. A compiler that sets up a frame only on paths that need one (shrink wrapping) moves this instruction,
+//! and some calls do not execute it: the probe is listed, and does not fire. Therefore illumos compiles its kernel with
+//! `-fno-shrink-wrap`, and the target files of modules contain `-enable-shrink-wrap=false`.
 //!
 //! The rules are FreeBSD's (`fbt_provide_module_function` in `sys/cddl/dev/fbt/{x86,aarch64,riscv}/fbt_isa.c`, main)
 //! and illumos's (`fbt_provide_module` in `usr/src/uts/intel/dtrace/fbt.c`), which on amd64 are the same.
@@ -11,8 +11,8 @@
 use super::instruction::decode;
 use crate::arch::Arch;
 
-/// Returns the offset of the instruction that fbt takes for the entry of a function with this code; `None` if it makes no
-/// probe.
+/// Returns the offset of the instruction that fbt uses as the entry of a function with this code; `None` if fbt makes
+/// no probe.
 pub fn entry(arch: Arch, code: &[u8]) -> Option<u64> {
     match arch {
         Arch::X86_64 => x86_64(code),
@@ -35,7 +35,7 @@ pub fn begins_at(arch: Arch, code: &[u8], entry: u64) -> bool {
         at += instruction.len;
     }
     let first = code.get(at as usize..).and_then(|rest| decode(arch, rest));
-    // If instructions have several lengths, fbt can find it inside of one.
+    // If instructions have several lengths, fbt can find these bytes inside another instruction.
     at == entry && first.is_some_and(|instruction| !instruction.nop)
 }
 
@@ -73,7 +73,8 @@ fn aarch64(code: &[u8]) -> Option<u64> {
     Some(4 * (first + entry) as u64)
 }
 
-/// `sd ra, n(sp)`; `c.sdsp ra, n(sp)`. In steps of four bytes, whatever instructions are there; short ones in both halves.
+/// `sd ra, n(sp)`; `c.sdsp ra, n(sp)`. fbt searches in steps of four bytes, without decoding instructions; it compares
+/// short instructions with both halves.
 fn riscv64(code: &[u8]) -> Option<u64> {
     let half = |at: usize| Some(u16::from_le_bytes(*code.get(at..)?.first_chunk()?));
     let word = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?));

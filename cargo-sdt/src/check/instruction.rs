@@ -1,5 +1,5 @@
-//! Instructions of the three architectures, as far as sites and fbt need them: where the next one begins, and whether control
-//! goes on to it.
+//! A decoder of instructions for the three architectures, as far as sites and fbt need it: the length of an
+//! instruction, and whether control continues with the next one.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic};
 
@@ -8,11 +8,11 @@ use crate::arch::Arch;
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
-    /// Bytes.
+    /// The length in bytes.
     pub(super) len: u64,
-    /// Control always goes on to the next instruction: it is no branch, call, return or breakpoint.
+    /// Control always continues with the next instruction: it is not a branch, call, return or breakpoint.
     pub(super) straight: bool,
-    /// It does nothing.
+    /// The instruction has no effect.
     pub(super) nop: bool,
 }
 
@@ -31,19 +31,19 @@ pub(super) fn decode(arch: Arch, code: &[u8]) -> Option<Instruction> {
     }
 }
 
-/// By the encoding tables of the Arm ARM, C4.1.
+/// Follows the encoding tables of the Arm ARM, C4.1.
 fn aarch64(word: u32) -> Option<Instruction> {
     const NOP: u32 = 0xd503_201f;
     // UDF.
     if bits(word, 16, 16) == 0 {
         return None;
     }
-    // Branches, exceptions and system instructions; the last go on.
+    // Branches, exceptions and system instructions; after a system instruction, control continues.
     let branch = bits(word, 26, 3) == 0b101 && bits(word, 22, 10) != 0b11_0101_0100;
     Some(Instruction { len: 4, straight: !branch, nop: word == NOP })
 }
 
-/// By the instruction formats of the RISC-V unprivileged specification.
+/// Follows the instruction formats of the RISC-V unprivileged specification.
 fn riscv64(code: &[u8]) -> Option<Instruction> {
     const NOPS: [u32; 2] = [0x13, 0x0001];
     const EBREAK: u32 = 0x0010_0073;

@@ -13,7 +13,7 @@ use crate::arch::Arch;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// What the name of the variable starts and ends with by which FreeBSD's `MODULE_VERSION(X, ...)` says that a file is X
+/// Prefix and suffix of the variable that FreeBSD's `MODULE_VERSION(X, ...)` defines in the file of X
 /// (`sys/sys/module.h`).
 const VERSION: (&str, &str) = ("_mod_metadata_", "_version");
 
@@ -35,13 +35,13 @@ pub struct KernelError {
 enum Reason {
     #[error("not a readable 64-bit object file: {0}")]
     Unreadable(#[from] object::Error),
-    #[error("for machine {0}, which is none of x86_64, aarch64 and riscv64")]
+    #[error("for machine {0}; supported are x86_64, aarch64 and riscv64")]
     Machine(u16),
-    #[error("has no symbols; take the kernel's file as it was installed, not a stripped one")]
+    #[error("has no symbols; use the installed file of the kernel, not a stripped copy")]
     NoSymbols,
-    #[error("the list has no symbols that are defined; make it with nm from the kernel's file")]
+    #[error("the list has no defined symbols; create it with nm from the kernel's file")]
     EmptyList,
-    #[error("line {0} is not one of nm's: {1:?}")]
+    #[error("line {0} is not a line of nm's output: {1:?}")]
     Line(usize, String),
 }
 
@@ -60,7 +60,7 @@ pub struct Exports {
     pub(crate) arch: Option<Arch>,
     /// Whether it is the kernel, on which every module depends.
     pub(crate) primary: bool,
-    /// Modules in the file, besides the one of its name.
+    /// Modules in the file, except the one that has the file's name.
     modules: BTreeSet<String>,
     symbols: BTreeMap<String, Kind>,
     /// Local symbols, which old releases of FreeBSD export, too.
@@ -87,13 +87,13 @@ pub(crate) enum Known {
     Exported(Kind),
     /// A module that is no dependency exports it.
     Elsewhere(String),
-    /// None of the files exports it, and the files of all dependencies were given.
+    /// None of the files exports the symbol, and the files of all dependencies were given.
     Missing,
-    /// None of the files exports it, and the files of these dependencies were not given.
+    /// None of the files exports the symbol, and the files of these dependencies were not given.
     Unasked(Vec<String>),
 }
 
-/// What the check knows besides the file's bytes.
+/// The information that the check uses in addition to the module's file.
 #[derive(Clone, Copy, Debug)]
 pub struct Against<'a> {
     /// The name of the module's file, by which FreeBSD knows its probes.
@@ -103,7 +103,7 @@ pub struct Against<'a> {
 }
 
 impl Default for Against<'_> {
-    /// Knows nothing.
+    /// Returns a value without information.
     fn default() -> Self {
         static UNKNOWN: Kernel = Kernel::unknown();
         Self { file: None, kernel: &UNKNOWN }
@@ -119,7 +119,7 @@ impl Kernel {
     /// Adds an ELF file: the kernel itself, or a module that others may depend on.
     ///
     /// # Errors
-    /// It cannot be read as one.
+    /// The file is not a valid ELF file.
     pub fn add_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), KernelError> {
         self.add(path, Exports::of_elf(path, bytes))
     }
@@ -278,13 +278,13 @@ fn symbol_of(line: &str) -> Option<Defined<'_>> {
         [name] => Some((name, false, Kind::Unknown)),
         // `U name`, `T name`, `name T`.
         [kind, name] | [name, kind] if is_type(kind) => of_type(kind, name),
-        // With addresses, and with sizes.
+        // Lines with addresses, and with sizes.
         [ref numbers @ .., kind, name]
             if numbers.len() <= 2 && is_type(kind) && numbers.iter().all(|of| is_number(of)) =>
         {
             of_type(kind, name)
         }
-        // As POSIX has it.
+        // The format of POSIX.
         [name, kind, ref numbers @ ..]
             if is_type(kind) && numbers.iter().all(|of| is_number(of)) =>
         {

@@ -6,11 +6,11 @@ use crate::platform::Os;
 pub(super) const SITES: &str = "sdt_sites";
 /// The set of sites that FreeBSD's sdt patches.
 pub(super) const TRACEPOINTS: &str = "set_sdt_tracepoint_set";
-/// The set of is-enabled sites on illumos, through which `_init` goes (`sdt_core::illumos::native`).
+/// The set of is-enabled sites on illumos, which `_init` processes (`sdt_core::illumos::native`).
 pub(super) const ENABLED: &str = "sdt_is_enabled";
 
-/// Returns why DTrace would not take a name as it is (`dtrace_badname` and the lengths of `sys/dtrace.h`). FreeBSD's also takes
-/// dots. The limit includes the NUL.
+/// Returns why DTrace would reject or cut a name (`dtrace_badname` and the lengths of `sys/dtrace.h`). FreeBSD's also
+/// accepts dots. The limit includes the NUL.
 pub(super) fn unusable(os: Os, name: &str, limit: usize) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".into());
@@ -25,7 +25,7 @@ pub(super) fn unusable(os: Os, name: &str, limit: usize) -> Option<String> {
         c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || c == '.' && os == Os::FreeBsd
     };
     let bad = name.chars().find(|&c| !fine(c))?;
-    Some(format!("has {bad:?} in it, which no probe description can say"))
+    Some(format!("contains {bad:?}, which a probe description cannot contain"))
 }
 
 /// Returns a probe's name as a kernel's sdt makes it from that of a record or a symbol (`sdt_create_probe` of FreeBSD's

@@ -4,11 +4,12 @@
 use super::elf::Target;
 use super::functions::Functions;
 
-/// How far an address in an instruction may be outside of the symbol's section: an index is added to it.
+/// The distance by which an address in an instruction may be outside of the symbol's section, because an index is added
+/// to it.
 const INDEXED: i128 = 4096;
-/// How far a displacement in data may be, which is counted from where a table starts.
+/// The greatest displacement in data, which counts from the beginning of a table.
 const TABLE: i128 = 1 << 16;
-/// How far behind another's symbol an address may be: no object of the kernel's is larger.
+/// The greatest distance of an address from an undefined symbol: no object of the kernel is larger.
 pub(super) const OBJECT: u64 = 1 << 20;
 
 /// A field that a relocation fills in.
@@ -34,7 +35,7 @@ pub(super) struct Base {
     pub(super) is_code: bool,
 }
 
-/// Where a field leads that leads astray.
+/// The reason why the target of a field is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stray {
     /// Out of the symbol's section.
@@ -53,7 +54,7 @@ impl Operand<'_> {
         // Distances are counted from the end of the field, addends from its start.
         let distance = self.addend.wrapping_add(4);
         let Some(base) = base else {
-            let reason = "functions of others are called at their start";
+            let reason = "a function of another module must be called at its start";
             return if branch {
                 (distance != 0).then_some(Stray::Call { distance, reason })
             } else {
@@ -68,13 +69,13 @@ impl Operand<'_> {
         let starts = |place| !known || functions.starts_at(there(place));
         if branch {
             let reason = match inside {
-                None => "that is outside of the function's section",
-                Some(_) if !base.is_code => "that is no code",
+                None => "the target is outside of the function's section",
+                Some(_) if !base.is_code => "the target is not code",
                 Some(place) if functions.is_other(there(place)) => {
-                    "the symbol there has the type of something that is no function"
+                    "the symbol of the target has a type other than function"
                 }
                 Some(place) if instruction == Instruction::Call && !starts(place) => {
-                    "no function starts there"
+                    "no function starts at the target"
                 }
                 Some(_) => return None,
             };
@@ -106,8 +107,8 @@ enum Instruction {
     Call,
     /// `jmp rel32`, `jcc rel32`.
     Jump,
-    /// Anything else: the ModRM byte in front of a displacement from the instruction pointer is none of the opcodes of
-    /// these.
+    /// Other instructions: the ModRM byte before a displacement from the instruction pointer is not one of these
+    /// opcodes.
     Other,
 }
 

@@ -45,7 +45,7 @@ impl<'a, 'data> Record<'a, 'data> {
         address.is_multiple_of(8) && (placed || self.home.align.is_multiple_of(8))
     }
 
-    /// The same, of a record that the kernel writes to.
+    /// Returns whether the kernel can write to the record, and it is complete; reports it otherwise.
     pub(super) fn is_sound(&self, what: &str, size: u64) -> bool {
         if !self.home.is_writable() {
             let details: [&dyn Display; 3] = [&what, &self.home.name, &"writable"];

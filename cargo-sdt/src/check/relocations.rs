@@ -63,7 +63,7 @@ struct Place<'a, 'data> {
 }
 
 impl Place<'_, '_> {
-    /// Returns whether it is sound; reports a breach.
+    /// Returns whether the relocation follows the rules; reports each violation.
     fn is_sound(&self) -> bool {
         let (elf, section) = (self.elf, self.section);
         let Relocation { offset, kind, symbol: number, addend } = *self.relocation;
@@ -139,7 +139,7 @@ impl Place<'_, '_> {
         !plt32 || self.elf.os == Os::Illumos || self.release.takes_plt32()
     }
 
-    /// Returns what the loader does with a relocation of another type, and what to do.
+    /// Returns the behaviour of the loader with a relocation of another type, and the remedy.
     fn remedy(&self) -> String {
         let (arch, kind) = (self.elf.arch, self.relocation.kind);
         let name = kind_name(arch, kind);
@@ -147,29 +147,29 @@ impl Place<'_, '_> {
         let got = arch == Arch::X86_64 && name.contains("GOT");
         let short = matches!(kind, elf::R_X86_64_32 | elf::R_X86_64_16 | elf::R_X86_64_8);
         let remedy = match self.elf.os {
-            _ if thread_local => "kernel modules have no thread-local storage",
+            _ if thread_local => "kernel modules cannot have thread-local storage",
             _ if !self.is_known_to_release() => {
-                "before 12 it does not know the type; link for that release"
+                "releases before 12 do not support this type; link for that release"
             }
             Os::Illumos if got => {
-                "krtld has no global offset table and stores a wrong value without a word; build with \
-                 relocation-model=static"
+                "krtld supports no global offset table and silently stores a wrong value; build \
+                 with relocation-model=static"
             }
             Os::FreeBsd if got => "build with relocation-model=static",
             _ if arch == Arch::X86_64 && short => {
-                "kernel addresses do not fit; build with code-model=kernel"
+                "addresses of the kernel do not fit; build with code-model=kernel"
             }
             _ => "use the target files of cargo-sdt",
         };
         match self.elf.os {
             Os::FreeBsd => format!("FreeBSD's loader refuses it; {remedy}"),
             Os::Illumos if got => remedy.to_owned(),
-            Os::Illumos => format!("krtld refuses it or does it wrong; {remedy}"),
+            Os::Illumos => format!("krtld refuses it or applies it incorrectly; {remedy}"),
         }
     }
 
-    /// Returns whether an instruction takes a field of this width there. Code of a shared object takes none: the addresses in
-    /// it are between the instructions.
+    /// Returns whether an instruction can have a field of this width there. Code of a shared object has none: its
+    /// addresses are between the instructions.
     fn fits_code(&self, width: u64) -> bool {
         let offset = self.relocation.offset;
         match (self.elf.arch.module_kind(), width) {
@@ -221,7 +221,7 @@ impl Place<'_, '_> {
     fn displacement(&self, symbol: &Symbol) -> Option<Stray> {
         let Relocation { offset, kind, addend, .. } = *self.relocation;
         let relative = kind != elf::R_X86_64_32S;
-        // There is no distance to a number. krtld's set bounds of 0 are in reach.
+        // A number has no distance. krtld's set bounds of 0 are in reach.
         if symbol.home == Home::Absolute && relative && self.elf.os == Os::FreeBsd {
             return Some(Stray::Outside);
         }
@@ -267,7 +267,7 @@ pub(super) fn calls(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocatio
 }
 
 /// Returns the bytes that a relocation changes; `None` for types that the loader does not take. RISC-V's knows some of
-/// instructions as well, none of which it does right (`sys/riscv/riscv/elf_machdep.c`).
+/// instructions as well, but applies none of them correctly (`sys/riscv/riscv/elf_machdep.c`).
 pub(super) fn width(elf: &Elf<'_>, kind: elf::RelocationType) -> Option<u64> {
     Some(match (elf.arch, kind) {
         (Arch::X86_64, elf::R_X86_64_NONE) if elf.os == Os::FreeBsd => 0,

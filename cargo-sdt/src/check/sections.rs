@@ -24,7 +24,7 @@ const MAPPED: [elf::SectionType; 5] = [
     elf::SHT_INIT_ARRAY,
     elf::SHT_FINI_ARRAY,
 ];
-/// Those of them that krtld (`get_progbits` of `kobj.c`) loads. It calls no constructors.
+/// The types that krtld (`get_progbits` of `kobj.c`) loads. It calls no constructors.
 const LOADABLE: &[elf::SectionType] = MAPPED.first_chunk::<3>().expect("five").as_slice();
 
 /// FreeBSD's loader has whole pages, and makes masks of alignments in `int`. If it does not get the alignment by chance,
@@ -60,7 +60,7 @@ pub(super) fn check(elf: &Elf<'_>) {
         if section.flags.contains(elf::SHF_TLS) {
             elf.findings.section(name, Rule::ThreadLocal, &[]);
         }
-        // krtld takes as many bytes more (`get_progbits`), and none for an alignment of 0.
+        // krtld allocates as many additional bytes (`get_progbits`), and no memory at all for an alignment of 0.
         let (most, zero) = match elf.os {
             Os::FreeBsd => (PAGE, false),
             Os::Illumos => (MOST_MEMORY, section.align == 0),
@@ -146,7 +146,7 @@ fn names(elf: &Elf<'_>, section: &Section<'_>) {
     elf.findings.section(name, Rule::RelocationsOf, &[&of, &found]);
 }
 
-/// The bounds of sets that are defined in the file are those of the sets, or 0 if there is no such set.
+/// Checks that bounds of sets that are defined in the file match the sets, or are 0 if the set does not exist.
 fn bounds(elf: &Elf<'_>) {
     for symbol in elf.all_symbols() {
         let name = &*symbol.name;

@@ -43,7 +43,7 @@ pub struct FreeBsdSummary {
     pub release: FreeBsd,
     /// Whether the module names the release; if not, the check derives it from the records.
     pub says_release: bool,
-    /// How the kernel finds the probes; `None` if there are no providers.
+    /// The route of the probes; `None` if there are no providers.
     pub route: Option<Route>,
     /// The dependencies of the modules.
     pub depends: Vec<String>,

@@ -1,5 +1,5 @@
-//! Symbols: those that the module defines are where they say, as fbt goes by them; those that it does not define come from
-//! the kernel, or from a module that it depends on.
+//! Symbols: each defined symbol has a correct address and size, because fbt relies on them; each undefined symbol is
+//! exported by the kernel or by a dependency of the module.
 
 use std::fmt::Display;
 
@@ -12,8 +12,8 @@ use super::kernel::{Kernel, Kind, Known};
 use super::rules::Rule;
 use crate::platform::Os;
 
-/// Checks the places of symbols. fbt looks at all functions, the undefined ones among them, where their symbols say
-/// (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
+/// Checks the places of symbols. fbt reads the code of all functions, even undefined ones, at the addresses in their
+/// symbols (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
 pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) {
     for symbol in elf.all_symbols() {
         place(elf, symbol, &|rule, details| elf.findings.symbol(&symbol.name, rule, details));
@@ -23,16 +23,16 @@ pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) {
     }
 }
 
-/// Returns why the loader cannot resolve an indirect function. FreeBSD's calls it when it relocates the module, and takes the
-/// result for the address (`elf_obj_lookup` of `sys/kern/link_elf_obj.c`); the resolver is a function with a name of its own
-/// (`DEFINE_IFUNC` of `sys/*/include/ifunc.h`).
+/// Returns why the loader cannot resolve an indirect function. FreeBSD's loader calls it during relocation, and uses
+/// the result as the address (`elf_obj_lookup` of `sys/kern/link_elf_obj.c`); the resolver is a function with a
+/// separate name (`DEFINE_IFUNC` of `sys/*/include/ifunc.h`).
 fn unresolvable(elf: &Elf<'_>, symbol: &Symbol, functions: &Functions<'_>) -> Option<&'static str> {
     let Home::Section(section) = symbol.home else { return None };
     if symbol.kind != elf::STT_GNU_IFUNC {
         return None;
     }
     if elf.os == Os::Illumos {
-        return Some("for krtld, which has none");
+        return Some("for krtld, which supports none");
     }
     let is_resolver = |of: &Symbol| {
         of.kind == elf::STT_FUNC && (of.home, of.value) == (symbol.home, symbol.value)
@@ -53,7 +53,7 @@ fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) 
     let section = match symbol.home {
         Home::Common => return wrong(Rule::Common, &[]),
         Home::Undefined | Home::Absolute if stray => {
-            return wrong(Rule::StrayFunction, &[&"in no section, with an address"]);
+            return wrong(Rule::StrayFunction, &[&"with an address but without a section"]);
         }
         Home::Undefined | Home::Absolute => return,
         Home::Section(section) => &elf.sections[section],
@@ -79,12 +79,12 @@ fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) 
     }
 }
 
-/// Returns the set of which a symbol is a bound.
+/// Returns the set for a symbol that is the bound of a set.
 pub(super) fn bound(symbol: &str) -> Option<&str> {
     symbol.strip_prefix("__start_").or_else(|| symbol.strip_prefix("__stop_"))
 }
 
-/// How a module uses a symbol that it does not define.
+/// The use of an undefined symbol by a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     /// Code calls it.
@@ -96,13 +96,13 @@ pub(super) struct Use {
 /// The answer of the lists of symbols, if no file of the kernel was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
-    /// The kernel, or a module that is depended on, exports it.
+    /// The kernel or a dependency exports the symbol.
     Fine,
-    /// It is a variable, and code calls it.
+    /// The symbol is a variable, and code calls it.
     Variable,
-    /// The release does not export it.
+    /// The release does not export the symbol.
     NotInRelease,
-    /// A module that is not depended on exports it.
+    /// A module that is not a dependency exports the symbol.
     NoDependency(&'static str),
     /// The lists do not have it.
     Unknown,

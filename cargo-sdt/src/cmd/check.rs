@@ -12,7 +12,7 @@ use crate::platform::Os;
 /// Options of `cargo sdt check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Operating system of the kernel [default: illumos if the file's header says so, or else FreeBSD].
+    /// Operating system of the kernel [default: illumos if the file's header indicates it, or else FreeBSD].
     #[arg(long, value_enum)]
     os: Option<Os>,
     #[command(flatten)]
@@ -25,8 +25,8 @@ pub struct Args {
 /// The files of the kernel that modules are for, by which `check` knows its exports.
 #[derive(Debug, Default, clap::Args)]
 pub struct KernelArgs {
-    /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix`, and `genunix` besides), or that of a module that
-    /// the module depends on. Repeat the option for several files. A symbol that none of them has is an error.
+    /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix` and `genunix`), or the file of a dependency of the
+    /// module. Repeat the option for several files. A symbol that none of them exports is an error.
     #[arg(long, value_name = "FILE")]
     kernel: Vec<PathBuf>,
     /// A list of the kernel's symbols, as nm(1) prints it.
@@ -52,7 +52,8 @@ impl KernelArgs {
         let given = !self.kernel.is_empty() || !self.symbols.is_empty();
         anyhow::ensure!(
             kernel.is_known() || !given,
-            "none of the files of --kernel is a kernel: add the kernel's own file, or its symbols with --symbols"
+            "no file of --kernel is a kernel: add the file of the kernel, or its symbols with \
+             --symbols"
         );
         Ok(kernel)
     }
@@ -74,7 +75,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(contents) => {
                 say(&name, contents.warnings());
                 let sealed = link::Seal::of(&bytes) == link::Seal::Whole;
-                let how = if sealed { "" } else { "; not sealed, judged by the rules alone" };
+                let how = if sealed {
+                    ""
+                } else {
+                    "; without a checksum of the link, checked by \
+                     the rules only"
+                };
                 output::line(format_args!("{name}: ok: {contents}{how}"))?;
             }
             Err(findings) => {

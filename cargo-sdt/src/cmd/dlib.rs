@@ -14,13 +14,13 @@ use crate::whole;
 /// Options of `cargo sdt dlib`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The module, or all modules that share structs: of each there may be one declaration only.
+    /// The module, or all modules that share structs: D allows only one declaration of each struct.
     #[arg(required = true, value_name = "MODULE")]
     modules: Vec<PathBuf>,
-    /// Operating system of the kernel [default: illumos if the file's header says so, or else FreeBSD].
+    /// Operating system of the kernel [default: illumos if the file's header indicates it, or else FreeBSD].
     #[arg(long, value_enum)]
     os: Option<Os>,
-    /// Where to write the library [default: standard output].
+    /// File for the library [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -58,7 +58,8 @@ fn common(systems: &[Os]) -> anyhow::Result<Os> {
     let first = systems.first().copied().unwrap_or_default();
     if let Some(other) = systems.iter().find(|&&os| os != first) {
         anyhow::bail!(
-            "one module is for {first}, one for {other}: make a library for each, or take --os"
+            "one module is for {first}, another for {other}: make a library for each, or select \
+             one system with --os"
         );
     }
     Ok(first)

@@ -24,7 +24,8 @@ pub struct Args {
     /// Package to build; its library becomes the module [default: that of this folder].
     #[arg(long, short)]
     package: Option<String>,
-    /// Features of the package to turn on, one an option, besides those that its manifest says.
+    /// A feature of the package to enable, in addition to those in its manifest. Repeat the option for several
+    /// features.
     #[arg(long, value_name = "FEATURE")]
     features: Vec<String>,
     /// Leave the package's default features off.
@@ -36,10 +37,10 @@ pub struct Args {
     /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
     #[arg(long, value_name = "RELEASE")]
     freebsd: Option<FreeBsd>,
-    /// How the kernel finds the probes [default: native].
+    /// Route of the probes to the kernel's DTrace [default: native].
     #[arg(long, value_enum)]
     route: Option<Route>,
-    /// With a provider of its own: what sites do while they are enabled [default: trap].
+    /// With --route provider: mode of enabled sites [default: trap].
     #[arg(long, value_enum)]
     patch: Option<Patch>,
     #[command(flatten)]
@@ -47,8 +48,8 @@ pub struct Args {
     /// Leave functions the names that rustc has made up, instead of those that DTrace's users can read and type.
     #[arg(long)]
     raw_symbols: bool,
-    /// Where to write the module [default: a folder for the architecture and for each other option that is not
-    /// the default, in the build folder].
+    /// File or folder for the module [default: a folder for the architecture and for each option that is not the
+    /// default, in the build folder].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -106,17 +107,18 @@ impl Args {
     }
 }
 
-/// How sites are patched was chosen for the native route, on which the kernel patches them.
+/// A patch mode was set for the native route, on which the kernel patches the sites.
 #[derive(Debug, thiserror::Error)]
 enum UnusedPatch {
     #[error(
-        "SDT_PATCH={0} of the environment is for --route provider, and the route is native, on which the kernel patches the \
-         sites: unset SDT_PATCH, or take --route provider"
+        "SDT_PATCH={0} of the environment requires --route provider: on the native route the \
+         kernel patches the sites; unset SDT_PATCH, or use --route provider"
     )]
     Environment(Patch),
     #[error(
-        "patch = \"{0}\" of [package.metadata.sdt] is for route = \"provider\", and the route is native, on which the kernel \
-         patches the sites: remove it, or take route = \"provider\" or --route provider"
+        "patch = \"{0}\" of [package.metadata.sdt] requires route = \"provider\": on the native \
+         route the kernel patches the sites; remove it, or use route = \"provider\" or --route \
+         provider"
     )]
     Manifest(Patch),
 }
@@ -138,9 +140,9 @@ impl<T: Copy + PartialEq + fmt::Display> Choice<T> {
             && self.manifest.or(default) != Some(value)
         {
             let instead =
-                self.manifest.map(|manifest| format!(", not {manifest} as the manifest has it"));
+                self.manifest.map(|manifest| format!(", and overrides {manifest} of the manifest"));
             notes.push(format!(
-                "{variable}={value} of the environment decides{}",
+                "using {variable}={value} of the environment{}",
                 instead.unwrap_or_default()
             ));
         }
@@ -154,7 +156,7 @@ impl<T: Copy + PartialEq + fmt::Display> Choice<T> {
 /// which to load them.
 ///
 /// # Errors
-/// There is no such package, the options contradict each other, the build failed, or the check refuses the module.
+/// The package does not exist, the options contradict each other, the build failed, or the check refuses the module.
 pub fn run(
     args: &Args,
     find: impl FnOnce(Option<&str>) -> Result<Found, ProjectError>,
@@ -177,8 +179,9 @@ pub fn run(
         let (name, package) =
             (file.file_name().unwrap_or_default().to_string_lossy(), &companion.package);
         output::say(format_args!(
-            "{name}: warning: its provider is registered by a companion, {name}_dtrace, and there is no package {package} \
-             here to be that: a crate of one line, illumos_companion!({name}, \"misc\")\n"
+            "{name}: warning: a companion, {name}_dtrace, must register the provider of this \
+             module, but the package {package} does not exist: create it, with the line \
+             illumos_companion!({name}, \"misc\")\n"
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -16,17 +16,17 @@ pub struct Args {
     /// Operating system of the kernel.
     #[arg(long, value_parser = os, value_name = "freebsd|illumos")]
     os: Os,
-    /// Where the crate's sdt-core comes from: the folder of its sources or of its workspace, the URL of a git repository,
-    /// or a version of the registry's [default: the folder from which cargo-sdt was installed, if it still exists].
+    /// Source of the crate's sdt-core: its folder or that of its workspace, the URL of a git repository, or a version
+    /// in the registry [default: the folder from which cargo-sdt was installed, if it still exists].
     #[arg(long, value_name = "FOLDER|URL|VERSION")]
     sdt_core: Option<SdtCore>,
     /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
     #[arg(long, value_name = "RELEASE")]
     freebsd: Option<FreeBsd>,
-    /// How the kernel finds the probes.
+    /// Route of the probes to the kernel's DTrace.
     #[arg(long, value_enum, default_value_t)]
     route: Route,
-    /// Folder to write it to, which is not there yet [default: the name, in this folder].
+    /// Folder to create [default: the name, in this folder].
     #[arg(long, value_name = "FOLDER")]
     path: Option<PathBuf>,
     /// The module's name: of the package, the file, and the provider of its probe.
@@ -36,9 +36,13 @@ pub struct Args {
 /// Returns the system with this name. For Linux the error names sdt-process, as programs need no module.
 fn os(name: &str) -> Result<Os, String> {
     <Os as clap::ValueEnum>::from_str(name, false).map_err(|_| {
-        let known = "modules are for freebsd or illumos".to_owned();
+        let known = "supported are modules for freebsd and illumos".to_owned();
         match name {
-            "linux" => known + "; a program on Linux needs none, but the crate sdt-process",
+            "linux" => {
+                known
+                    + "; to trace a program on Linux, use the crate sdt-process instead \
+                        of a module"
+            }
             _ => known,
         }
     })
@@ -51,8 +55,9 @@ impl Args {
             return Ok(given.clone());
         }
         let installed = SdtCore::of_installation().context(
-            "no sdt-core: the registry has none yet, and the folder from which cargo-sdt was installed no longer exists; \
-             say --sdt-core FOLDER, with the folder of sdt-core or of its repository",
+            "no sdt-core found: the registry does not have it yet, and the folder from which \
+             cargo-sdt was installed no longer exists; name the folder of sdt-core or of its \
+             repository with --sdt-core FOLDER",
         )?;
         note(format_args!("sdt-core = {installed}, from which cargo-sdt was installed"));
         Ok(installed)
@@ -62,14 +67,14 @@ impl Args {
 /// Runs the command. Prints the path of the crate.
 ///
 /// # Errors
-/// A module cannot have the name, there are no such kernels, there is no sdt-core, or the folder exists already or cannot be
-/// written.
+/// If a module cannot have the name, the kernel is not supported, sdt-core is missing, or the folder exists or cannot
+/// be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sdt_core = args.sdt_core()?;
     let freebsd = args.os.release(args.freebsd)?;
     anyhow::ensure!(
         args.route == Route::Native || freebsd.has_provider_route(),
-        "--route provider is not supported on FreeBSD {freebsd}: take --route native"
+        "--route provider is not supported on FreeBSD {freebsd}: use --route native"
     );
     let template = Template {
         name: Name::new(&args.name, args.os)?,

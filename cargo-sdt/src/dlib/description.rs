@@ -1,8 +1,8 @@
-//! What a module's file says of its structs and enums.
+//! Reads the descriptions of structs, enums and arguments in a module's file.
 
 use std::collections::BTreeSet;
 
-use dtrace_compiler::declared::Declarations;
+use dtrace_compiler::declared::{Declarations, Named};
 use object::{Object as _, ObjectSection as _};
 
 use super::{DlibError, SECTIONS};
@@ -11,10 +11,10 @@ use crate::platform::Os;
 /// The set of providers that a module registers itself.
 const OWN_PROVIDERS: &str = "linkme_SDT_PROVIDERS";
 
-/// Reads what a module says.
+/// Reads the descriptions of a module.
 ///
 /// # Errors
-/// The file is no module of a 64-bit kernel, describes nothing, or says what cannot be.
+/// If the file is not a module of a 64-bit kernel, describes nothing, or contradicts itself.
 pub fn read(file: &[u8]) -> Result<Declarations, DlibError> {
     let unreadable = |error: object::Error| DlibError::Unreadable(error.to_string());
     let os = Os::of_file(file);
@@ -23,7 +23,7 @@ pub fn read(file: &[u8]) -> Result<Declarations, DlibError> {
         return Err(DlibError::NotLp64);
     }
     let mut text = Vec::new();
-    // Where the linker does not join them there are several.
+    // There are several if the linker does not join them.
     for section in
         file.sections().filter(|section| section.name().is_ok_and(|name| SECTIONS.contains(&name)))
     {
@@ -31,19 +31,20 @@ pub fn read(file: &[u8]) -> Result<Declarations, DlibError> {
     }
     let mut description = Declarations::parse(&text)?;
     if os == Os::Illumos && file.section_by_name(OWN_PROVIDERS).is_none() {
-        // Its probes are the kernel's own providers', which are always there.
+        // Its probes belong to the kernel's own providers, which always exist.
         description.providers.clear();
     }
     let is_empty = description.structs.is_empty()
         && description.enums.is_empty()
-        && description.text.is_empty();
+        && description.text.is_empty()
+        && !description.probes.iter().flat_map(|probe| &probe.arguments).any(Named::is_typed);
     if is_empty { Err(DlibError::Nothing) } else { Ok(description) }
 }
 
-/// What several modules say, of which any may be there.
+/// Joins the descriptions of several modules, each of which may be absent.
 ///
 /// # Errors
-/// They have different structs, enums or constants of one name.
+/// If they have different structs, enums or constants of one name.
 pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
     let mut all = match <[Declarations; 1]>::try_from(modules) {
         Ok([only]) => return Ok(only),
@@ -53,6 +54,7 @@ pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
             for module in modules {
                 all.structs.extend(module.structs);
                 all.enums.extend(module.enums);
+                all.probes.extend(module.probes);
                 // Modules may have taken it from a crate that they share.
                 let blocks = blocks(&module.text)
                     .into_iter()

@@ -1,5 +1,5 @@
-//! ET_REL for illumos's krtld, what `ld -ztype=kmod` makes there: `ld -r` by a generated linker script, then
-//! what lld cannot do (`usr/src/uts/common/krtld/kobj.c`).
+//! ET_REL for illumos's krtld, like `ld -ztype=kmod` of illumos: `ld -r` with a generated linker script, followed by
+//! steps that lld does not support (`usr/src/uts/common/krtld/kobj.c`).
 //!
 //! A module names its dependencies itself: section `.sdt_depends`, which is not loaded, holds the names
 //! of modules (`misc/mac`, `drv/ip`), each with a NUL behind it. They become a dynamic section of DT_NEEDED
@@ -91,7 +91,7 @@ fn script_for(sets: &Sets) -> String {
     place_sets(&mut script, sets, true);
     script.push_str("  .bss : { *(.bss .bss.* COMMON) }\n");
     script.push_str(&format!("  {DEPENDS} : {{ *({DEPENDS}) }}\n"));
-    // Nothing in the kernel unwinds by tables.
+    // No code in the kernel uses unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .comment .llvm_addrsig .note .note.*) }\n}\n");
     script
 }
@@ -135,8 +135,8 @@ fn contents<'s>(section: &'s Section<'_>) -> &'s [u8] {
     }
 }
 
-/// Gives `__start_SET` and `__stop_SET` their places. If there is no such set, weak ones become 0, as everywhere; others stay
-/// undefined.
+/// Gives `__start_SET` and `__stop_SET` their places. If the set does not exist, weak symbols become 0, as in every
+/// linker; others stay undefined.
 fn define_bounds(builder: &mut Builder<'_>) {
     let sets: BTreeMap<String, (SectionId, u64)> = builder
         .sections

@@ -39,7 +39,7 @@ pub enum LinkError {
     /// lld failed.
     #[error(transparent)]
     Lld(#[from] ProcessError),
-    /// What lld wrote could not be finished.
+    /// The output of lld could not be finished.
     #[error("finishing the linked file: {0}")]
     Finish(object::build::Error),
 }

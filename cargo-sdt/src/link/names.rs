@@ -1,9 +1,9 @@
 //! Names of functions that a user of DTrace can read and type.
 //!
-//! fbt, `stack()` and, on illumos, `dtrace -l` take them from a module's symbol table, and there rustc has left
-//! `_RNvNtCsd4Xk_12proc_example7illumos11before_exec`. Rust's own form of it has `::`, and `:` separates the fields
-//! of a probe description, in which nothing can quote it (`dtrace_str2desc`, `dt_lex.l` of libdtrace). What a
-//! description takes as it is are letters, digits, `_`, `-` and `.`; so paths are written with dots:
+//! fbt, `stack()` and, on illumos, `dtrace -l` read names from a module's symbol table, where rustc writes
+//! `_RNvNtCsd4Xk_12proc_example7illumos11before_exec`. Rust's own form of this name contains `::`, but `:` separates
+//! the fields of a probe description and cannot be quoted there (`dtrace_str2desc`, `dt_lex.l` of libdtrace). A
+//! description can contain letters, digits, `_`, `-` and `.` unquoted, so paths are written with dots:
 //! `proc_example.illumos.before_exec`.
 
 use std::collections::{HashMap, HashSet};
@@ -77,7 +77,7 @@ pub fn make_readable(image: &mut Vec<u8>) -> Result<(), LinkError> {
         text.resize(room as usize, 0);
         place
     } else {
-        // Nothing but its header says where a table is.
+        // Only its header contains the location of a table.
         let end = image.len() as u64;
         image.resize(image.len() + text.len(), 0);
         end
@@ -114,7 +114,8 @@ fn unique(path: &str, taken: &mut HashSet<String>, numbers: &mut HashMap<String,
     name
 }
 
-/// The end of a path that has so many bytes at most, or the start of its last piece.
+/// Returns the longest end of a path that starts after a dot and has at most `longest` bytes, or else the start of the
+/// path's last piece.
 fn shortened(path: &str, longest: usize) -> &str {
     let ends = path.match_indices('.').map(|(dot, _)| &path[dot + 1..]);
     let mut ends = std::iter::once(path).chain(ends);
@@ -141,7 +142,7 @@ fn write_path(path: &str, text: &mut String) {
     while let Some(next) = rest.chars().next() {
         if next == '<' {
             let (inner, behind) = bracketed(rest);
-            // In front of a path it is the type that has it; behind a name, that name's arguments.
+            // Before a path it is the type of the path; after a name, the arguments of the name.
             if text.is_empty() || text.ends_with(GAP) {
                 write_path(self_type(inner), text);
             }
@@ -173,7 +174,7 @@ fn bracketed(text: &str) -> (&str, &str) {
     for (at, next) in text.char_indices() {
         match next {
             '<' => depth += 1,
-            // Not that of `fn() -> T`.
+            // Not the `>` of `fn() -> T`.
             '>' if last != '-' => depth -= 1,
             _ => {}
         }

@@ -10,7 +10,7 @@ use object::Endianness;
 use object::elf::{FileHeader64, SHT_NOBITS};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 
-/// What the seal starts with. The checksum of all bytes in front of it follows, in little-endian order.
+/// The beginning of the seal. The checksum of all bytes before it follows, in little-endian order.
 const MARK: [u8; 8] = *b"\nsdtseal";
 /// Bytes of a seal.
 pub const SEAL: usize = MARK.len() + 8;
@@ -25,11 +25,12 @@ pub fn seal(image: &mut Vec<u8>) {
 /// A file's seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seal {
-    /// It matches the contents.
+    /// The seal matches the contents.
     Whole,
-    /// It does not, or something else is behind what the file's tables refer to: a part of a seal, or more than one.
+    /// The seal does not match the contents, or the file has other bytes after the contents: a part of a seal, or
+    /// several seals.
     Broken,
-    /// There is none.
+    /// The file has no seal.
     None,
 }
 
@@ -54,7 +55,7 @@ fn behind(file: &[u8]) -> &[u8] {
     end(file).and_then(|end| file.get(end..)).unwrap_or_default()
 }
 
-/// Where the last of the headers, sections and segments ends.
+/// Returns the end of the last header, section or segment.
 fn end(file: &[u8]) -> Option<usize> {
     let header = FileHeader64::<Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;

@@ -29,9 +29,9 @@ fn a_value_that_cannot_be_is_named() {
     let error = found.freebsd().unwrap_err().to_string();
     assert!(error.starts_with("SDT_FREEBSD of the environment is `9`: \"9\" is not "), "{error}");
     let error = found.route().unwrap_err().to_string();
-    assert_eq!(error, "SDT_ROUTE of the environment is `own`: it can be native, provider");
+    assert_eq!(error, "SDT_ROUTE of the environment is `own`: allowed values are native, provider");
     let error = found.patch().unwrap_err().to_string();
-    assert_eq!(error, "SDT_PATCH of the environment is `hop`: it can be trap, jump, gate");
+    assert_eq!(error, "SDT_PATCH of the environment is `hop`: allowed values are trap, jump, gate");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn where_to_write_is_looked_at_before_anything_is_built() {
 fn there_are_no_such_modules() {
     for patch in [Patch::Trap, Patch::Jump, Patch::Gate] {
         let error = built_for("15", Route::Native, Some(patch)).build(None).unwrap_err();
-        assert!(error.to_string().starts_with("--patch is for modules with a provider of "));
+        assert!(error.to_string().starts_with("--patch requires --route provider"));
     }
     let illumos = Module { os: Os::Illumos, ..built_for("15", Route::Provider, Some(Patch::Trap)) };
     let error = illumos.build(None).unwrap_err().to_string();
@@ -88,5 +88,5 @@ fn there_are_no_such_modules() {
     assert!(error.starts_with("--route provider is not supported on FreeBSD 10, "), "{error}");
     let illumos = Module { os: Os::Illumos, ..module(Arch::Aarch64) };
     let error = illumos.build(None).unwrap_err().to_string();
-    assert_eq!(error, "illumos does not run on aarch64: take --arch x86_64");
+    assert_eq!(error, "illumos does not run on aarch64: use --arch x86_64");
 }

@@ -36,11 +36,15 @@ fn illumos_has_one_architecture_and_no_release() {
 fn other_releases_are_refused() {
     for text in ["", "9", "16", "14.1", "+15", "-1", "99999", "902001", "1600000", "99999999999"] {
         let error = text.parse::<FreeBsd>().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{text:?} is not a release of FreeBSD")), "{error}");
+        assert!(
+            error.starts_with(&format!("{text:?} is not a supported release of FreeBSD")),
+            "{error}"
+        );
     }
     let error = "9".parse::<FreeBsd>().unwrap_err().to_string();
     assert!(
-        error.ends_with("a major one, 10 to 15, or an exact __FreeBSD_version, like 1500000"),
+        error
+            .ends_with("a major release, 10 to 15, or an exact __FreeBSD_version, such as 1500000"),
         "{error}"
     );
 }

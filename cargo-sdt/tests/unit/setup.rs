@@ -34,5 +34,5 @@ fn candidates_are_read() {
 #[test]
 fn the_command_to_run_is_named() {
     let error = SetupError::NotAllowed { what: "x is".into(), command: "do this".into() };
-    assert_eq!(error.to_string(), "x is missing. Run this, then try again:\n    do this");
+    assert_eq!(error.to_string(), "x is missing. Run this command, then try again:\n    do this");
 }

@@ -22,31 +22,29 @@ fn names_are_what_all_of_them_take() {
     }
     let refused = |name: &str, os| Name::new(name, os).unwrap_err().to_string();
     for (name, reason) in [
-        ("", "it begins with a letter from a to z"),
-        ("9p", "it begins with a letter from a to z"),
-        ("_x", "it begins with a letter from a to z"),
-        ("../x", "it begins with a letter from a to z"),
-        ("a/b", "it has letters from a to z, digits, `-` and `_`, not '/'"),
-        ("Driver", "it begins with a letter from a to z"),
-        ("grün", "it has letters from a to z, digits, `-` and `_`, not 'ü'"),
+        ("", "it must begin with a letter from a to z"),
+        ("9p", "it must begin with a letter from a to z"),
+        ("_x", "it must begin with a letter from a to z"),
+        ("../x", "it must begin with a letter from a to z"),
+        ("a/b", "it can contain letters from a to z, digits, `-` and `_`, but not '/'"),
+        ("Driver", "it must begin with a letter from a to z"),
+        ("grün", "it can contain letters from a to z, digits, `-` and `_`, but not 'ü'"),
         ("match", "it is a keyword of Rust"),
-        ("sdt-core", "there is a crate of that name in every module"),
+        ("sdt-core", "every module contains a crate of that name"),
         ("tests", "the new crate has a module of that name"),
         ("by-hand", "the new crate has a module of that name"),
-        ("debug", "FreeBSD has sysctls below a node of that name"),
-        ("fbt", "the kernel or DTrace has something of that name"),
-        ("dtrace-x", "fbt passes over what begins with `dtrace_`"),
+        ("debug", "FreeBSD has a sysctl node of that name"),
+        ("fbt", "the kernel or DTrace uses that name"),
+        ("dtrace-x", "fbt skips functions that begin with `dtrace_`"),
     ] {
         let expected = format!("`{name}` cannot be a module's name: {reason}");
         assert_eq!(refused(name, Os::FreeBsd), expected);
     }
-    assert!(refused("tcp", Os::Illumos).ends_with("and would list the probes as its own"));
+    assert!(refused("tcp", Os::Illumos).ends_with("and would list the probes under it"));
     let long = "n".repeat(25);
     assert!(Name::new(&long, Os::FreeBsd).is_ok());
-    assert!(
-        refused(&long, Os::Illumos).ends_with("it has 25 bytes; illumos would cut it, it shows 24")
-    );
-    assert!(refused(&"n".repeat(32), Os::FreeBsd).ends_with("freebsd would cut it, it shows 31"));
+    assert!(refused(&long, Os::Illumos).ends_with("it has 25 bytes, and illumos shows only 24"));
+    assert!(refused(&"n".repeat(32), Os::FreeBsd).ends_with("freebsd shows only 31"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn versions_that_differ_are_told_apart() {
         Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cargo is of version 1.90.0, and rustc of 1.96.0: install both of one version"
+        "cargo has version 1.90.0, and rustc 1.96.0: install the same version of both"
     );
 }
 

@@ -6,20 +6,20 @@ use crate::Platform;
 /// A register's number; `%r0` is always zero.
 pub type Register = u8;
 
-/// An instruction as it stands in a DIFO (`dif_instr_t`). Any 32 bits are one; what they mean is for
-/// [`opcode`](Self::opcode) and the validator to say.
+/// An instruction in a DIFO (`dif_instr_t`). It can have any 32 bits; [`opcode`](Self::opcode) and the validator decide
+/// whether they are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instr(pub u32);
 
 impl Instr {
     /// `nop`.
     pub const NOP: Self = Self::three(Opcode::Nop, 0, 0, 0);
-    /// `flushts`: the tuple stack is empty.
+    /// `flushts`: empties the tuple stack.
     pub const FLUSHTS: Self = Self::three(Opcode::Flushts, 0, 0, 0);
     /// `popts`.
     pub const POPTS: Self = Self::three(Opcode::Popts, 0, 0, 0);
 
-    /// Three registers (`DIF_INSTR_FMT`), or what goes into their place.
+    /// Three registers (`DIF_INSTR_FMT`), or other operands in their fields.
     pub const fn three(op: Opcode, r1: Register, r2: Register, rd: Register) -> Self {
         Self(u32::from_le_bytes([rd, r2, r1, op.number()]))
     }
@@ -39,7 +39,7 @@ impl Instr {
         Self::three(Opcode::Tst, r1, 0, 0)
     }
 
-    /// A branch; of `label` the lower 24 bits count.
+    /// A branch to the lower 24 bits of `label`.
     pub const fn branch(op: Opcode, label: u32) -> Self {
         Self((op.number() as u32) << 24 | label & 0x00ff_ffff)
     }
@@ -69,7 +69,7 @@ impl Instr {
         Self::wide(op, var, register)
     }
 
-    /// `call DIF_SUBR(n), %rd`. `None` where the platform has no such subroutine.
+    /// `call DIF_SUBR(n), %rd`. `None` if the platform does not have the subroutine.
     pub const fn call(subr: Subr, platform: Platform, rd: Register) -> Option<Self> {
         match subr.number(platform) {
             Some(number) => Some(Self::wide(Opcode::Call, number, rd)),
@@ -82,32 +82,32 @@ impl Instr {
         Self::three(op, kind.number(), r2, rs)
     }
 
-    /// Its opcode, if the number is one.
+    /// Returns the opcode, if its number is valid.
     pub const fn opcode(self) -> Option<Opcode> {
         Opcode::from_number(self.bytes()[3])
     }
 
-    /// First register; for `push*` the type, for `ldga` and `ldta` the variable.
+    /// Returns the first register; for `push*` the type, for `ldga` and `ldta` the variable.
     pub const fn r1(self) -> u8 {
         self.bytes()[2]
     }
 
-    /// Second register.
+    /// Returns the second register.
     pub const fn r2(self) -> u8 {
         self.bytes()[1]
     }
 
-    /// The destination, or the register that is stored or pushed.
+    /// Returns the destination, or the register that is stored or pushed.
     pub const fn rd(self) -> u8 {
         self.bytes()[0]
     }
 
-    /// Where a branch goes: an instruction's index.
+    /// Returns the target of a branch: the index of an instruction.
     pub const fn label(self) -> u32 {
         self.0 & 0x00ff_ffff
     }
 
-    /// Index of an integer, offset of a string, number of a variable or subroutine.
+    /// Returns the index of an integer, the offset of a string, or the number of a variable or subroutine.
     pub const fn operand(self) -> u16 {
         u16::from_le_bytes([self.bytes()[1], self.bytes()[2]])
     }
@@ -121,7 +121,7 @@ impl Instr {
 mod tests {
     use super::*;
 
-    /// As a real libdtrace emitted them (FreeBSD 13, `dtrace -S`).
+    /// Instructions of a real libdtrace (FreeBSD 13, `dtrace -S`).
     #[test]
     fn encodings() {
         assert_eq!(Instr::setx(1, 2).0, 0x2500_0102);

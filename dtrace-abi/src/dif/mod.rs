@@ -1,7 +1,7 @@
-//! DIF, the DTrace intermediate format: a small machine's instructions, and what goes with them.
+//! DIF, the DTrace intermediate format: the instructions of a small machine, and their tables.
 //!
-//! A program in DIF is a [DIFO](crate::dof::Difo): instructions, a table of integers, one of strings,
-//! one of variables, and the type of what it returns.
+//! A program in DIF is a [DIFO](crate::dof::Difo): instructions, tables of integers, strings and variables, and the
+//! type of its result.
 
 mod instr;
 mod opcode;

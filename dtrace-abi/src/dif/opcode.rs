@@ -1,11 +1,11 @@
 //! The instructions.
 
 numbered! {
-    /// What an instruction does (`DIF_OP_*`). The names are those of the disassembler.
+    /// The operation of an instruction (`DIF_OP_*`). The names are those of the disassembler.
     ///
-    /// `Rld*` are written by the kernel over `Ld*` when a consumer may not read all of it; a DIFO that
-    /// is handed in must not have any. `Xlate` and `Xlarg` are libdtrace's alone and never get there.
-    /// `stga` (80), of illumos with `vmregs` alone, is not here.
+    /// The kernel replaces `Ld*` by `Rld*` for a consumer that may not read all of its memory; a DIFO from a consumer
+    /// must not contain them. Only libdtrace uses `Xlate` and `Xlarg`, and never sends them to a kernel. `stga` (80),
+    /// which only illumos's `vmregs` needs, is missing.
     pub enum Opcode: u8 {
         Or = 1, "or";
         Xor = 2, "xor";
@@ -89,7 +89,7 @@ numbered! {
     }
 }
 
-/// Which fields of an instruction an opcode uses.
+/// The fields of an instruction that an opcode uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `op %r1, %r2, %rd`.
@@ -114,7 +114,7 @@ pub enum Form {
     Integer,
     /// `sets DT_STRING[offset], %rd`.
     String,
-    /// `op DT_VAR(r1), %r2, %rd`: an element of an array of the kernel's.
+    /// `op DT_VAR(r1), %r2, %rd`: an element of one of the kernel's arrays.
     LoadArray,
     /// `op DT_VAR(var), %rd`.
     LoadVar,
@@ -129,7 +129,7 @@ pub enum Form {
 }
 
 impl Opcode {
-    /// Its fields.
+    /// Returns its fields.
     pub const fn form(self) -> Form {
         use Opcode::*;
         match self {

@@ -1,28 +1,28 @@
-//! Subroutines that `call` calls.
+//! The subroutines of the instruction `call`.
 
 use crate::Platform;
 
 macro_rules! subroutines {
     ($($variant:ident, $name:literal, $freebsd:expr, $illumos:expr;)*) => {
-        /// A subroutine of the kernel's (`DIF_SUBR_*`).
+        /// A subroutine of the kernel (`DIF_SUBR_*`).
         ///
-        /// The numbers up to 45 are common. From there on FreeBSD (13.0; before 2017 those behind
-        /// `memref` were one higher) has its own, and illumos goes on with `getf`.
+        /// The numbers up to 45 are common. The following ones are different: FreeBSD has its own (13.0; before 2017
+        /// those after `memref` were one higher), and illumos continues with `getf`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Subr {
             $(#[doc = concat!("`", $name, "`.")] $variant,)*
         }
 
         impl Subr {
-            /// All of both platforms.
+            /// All subroutines of both platforms.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Its name in D.
+            /// Returns the name in D.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Its number on a platform; `None` where there is none.
+            /// Returns the number on a platform; `None` if the platform does not have it.
             pub const fn number(self, platform: Platform) -> Option<u16> {
                 let (freebsd, illumos): (Option<u16>, Option<u16>) = match self {
                     $(Self::$variant => ($freebsd, $illumos),)*
@@ -33,7 +33,7 @@ macro_rules! subroutines {
                 }
             }
 
-            /// The subroutine with a number of a platform's.
+            /// Returns the subroutine with this number on a platform.
             pub fn from_number(number: u16, platform: Platform) -> Option<Self> {
                 Self::ALL.iter().copied().find(|subr| subr.number(platform) == Some(number))
             }

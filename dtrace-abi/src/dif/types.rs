@@ -1,9 +1,9 @@
-//! Types as DIF knows them, and descriptions of variables.
+//! Types in DIF, and descriptions of variables.
 
 use core::fmt;
 
 numbered! {
-    /// Whether a type is D's string or any other (`DIF_TYPE_*`). The names are the disassembler's.
+    /// Whether a type is D's string or another type (`DIF_TYPE_*`). The names are those of the disassembler.
     pub enum TypeKind: u8 {
         Ctf = 0, "D type";
         String = 1, "string";
@@ -11,7 +11,7 @@ numbered! {
 }
 
 numbered! {
-    /// Which kind of C type (`CTF_K_*`, illumos `sys/ctf.h`; FreeBSD `sys/cddl/.../sys/ctf.h`).
+    /// The kind of a C type (`CTF_K_*`, illumos `sys/ctf.h`; FreeBSD `sys/cddl/.../sys/ctf.h`).
     pub enum CtfKind: u8 {
         Unknown = 0, "unknown";
         Integer = 1, "integer";
@@ -31,7 +31,7 @@ numbered! {
 }
 
 layout! {
-    /// A type: of a variable, of a key, of what a DIFO returns (`dtrace_diftype_t`).
+    /// The type of a variable, a key, or the result of a DIFO (`dtrace_diftype_t`).
     pub struct DifType {
         /// A [`TypeKind`].
         kind: u8,
@@ -47,17 +47,17 @@ layout! {
 }
 
 impl DifType {
-    /// What is handed on is an address of the kernel's (`DIF_TF_BYREF`).
+    /// The value is an address in the kernel (`DIF_TF_BYREF`).
     pub const BYREF: u8 = 0x1;
-    /// What is handed on is an address of a process's (`DIF_TF_BYUREF`; not on illumos).
+    /// The value is an address in a process (`DIF_TF_BYUREF`; not on illumos).
     pub const BYUREF: u8 = 0x2;
 
-    /// Nothing: an expression whose value is not used (`dt_void_rtype`, dt_cc.c).
+    /// The type of an expression whose value is not used (`dt_void_rtype`, dt_cc.c).
     pub const VOID: Self = Self::integer(0);
     /// A 64-bit integer (`dt_int_rtype`, dt_cc.c).
     pub const INT: Self = Self::integer(8);
 
-    /// An integer of `size` bytes.
+    /// Returns the type of an integer of `size` bytes.
     pub const fn integer(size: u32) -> Self {
         Self {
             kind: TypeKind::Ctf.number(),
@@ -68,19 +68,19 @@ impl DifType {
         }
     }
 
-    /// Whether an address is handed on and not the value.
+    /// Returns whether the value is an address.
     pub const fn is_by_ref(&self) -> bool {
         self.flags & (Self::BYREF | Self::BYUREF) != 0
     }
 
-    /// Whether it is D's string.
+    /// Returns whether it is D's string.
     pub const fn is_string(&self) -> bool {
         self.kind == TypeKind::String.number()
     }
 }
 
 impl fmt::Display for DifType {
-    /// As the disassembler prints it: `D type (integer) (size 4)`.
+    /// Displays the type like the disassembler: `D type (integer) (size 4)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match TypeKind::from_number(self.kind) {
             Some(kind) => f.write_str(kind.name())?,
@@ -99,7 +99,7 @@ impl fmt::Display for DifType {
 }
 
 numbered! {
-    /// Whether a variable has keys (`DIFV_KIND_*`). The names are the disassembler's.
+    /// Whether a variable has keys (`DIFV_KIND_*`). The names are those of the disassembler.
     pub enum VarKind: u8 {
         Array = 0, "arr";
         Scalar = 1, "scl";
@@ -107,7 +107,7 @@ numbered! {
 }
 
 numbered! {
-    /// Who sees a variable (`DIFV_SCOPE_*`). The names are the disassembler's.
+    /// The scope of a variable (`DIFV_SCOPE_*`). The names are those of the disassembler.
     pub enum VarScope: u8 {
         Global = 0, "glb";
         Thread = 1, "tls";
@@ -115,14 +115,14 @@ numbered! {
     }
 }
 
-/// What a DIFO does with a variable (`DIFV_F_*`).
+/// The accesses of a DIFO to a variable (`DIFV_F_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VarFlags;
 
 impl VarFlags {
-    /// It reads it (`DIFV_F_REF`).
+    /// The program reads the variable (`DIFV_F_REF`).
     pub const REF: u16 = 0x1;
-    /// It writes it (`DIFV_F_MOD`).
+    /// The program writes the variable (`DIFV_F_MOD`).
     pub const MOD: u16 = 0x2;
 }
 
@@ -139,7 +139,7 @@ layout! {
         scope: u8,
         /// [`VarFlags`].
         flags: u16,
-        /// Its type; of an associative array, that of the values.
+        /// Its type; for an associative array, the type of its values.
         ty: DifType,
     }
 }

@@ -1,12 +1,12 @@
-//! Variables of the kernel's, and where those of programs begin.
+//! The kernel's variables, and the ranges of variable numbers.
 
 use crate::Platform;
 
-/// Arrays of programs would begin here (`DIF_VAR_ARRAY_UBASE`); no compiler makes any.
+/// The first array of a program (`DIF_VAR_ARRAY_UBASE`); no compiler uses such arrays.
 pub const VAR_ARRAY_USER: u16 = 0x0080;
 /// The highest array (`DIF_VAR_ARRAY_MAX`): `ldga` and `ldta` have eight bits for it.
 pub const VAR_ARRAY_MAX: u16 = 0x00ff;
-/// The lowest that is not an array (`DIF_VAR_OTHER_MIN`).
+/// The lowest variable that is not an array (`DIF_VAR_OTHER_MIN`).
 pub const VAR_OTHER_MIN: u16 = 0x0100;
 /// The first variable of a program (`DIF_VAR_OTHER_UBASE`).
 pub const VAR_OTHER_USER: u16 = 0x0500;
@@ -14,8 +14,8 @@ pub const VAR_OTHER_USER: u16 = 0x0500;
 pub const VAR_OTHER_MAX: u16 = 0xffff;
 
 numbered! {
-    /// A variable of the kernel's (`DIF_VAR_*`), by its name in D. From 0x121 on they are FreeBSD's;
-    /// on illumos that is `threadname`, the last one, and array 3 is `vmregs`.
+    /// A variable of the kernel (`DIF_VAR_*`), by its name in D. Numbers from 0x121 on are those of FreeBSD; on illumos
+    /// 0x121 is `threadname`, the last variable, and array 3 is `vmregs`.
     pub enum Builtin: u16 {
         Args = 0x0000, "args";
         Regs = 0x0001, "regs";
@@ -53,19 +53,19 @@ numbered! {
         Uid = 0x011e, "uid";
         Gid = 0x011f, "gid";
         Errno = 0x0120, "errno";
-        /// FreeBSD's alone.
+        /// FreeBSD only.
         Execargs = 0x0121, "execargs";
-        /// FreeBSD's alone, since 13.0.
+        /// FreeBSD only, since 13.0.
         Jid = 0x0122, "jid";
-        /// FreeBSD's alone, since 13.0.
+        /// FreeBSD only, since 13.0.
         Jailname = 0x0123, "jailname";
-        /// FreeBSD's alone.
+        /// FreeBSD only.
         Cpu = 0x0200, "cpu";
     }
 }
 
 impl Builtin {
-    /// Whether a platform's kernel has it.
+    /// Returns whether the kernel of a platform has it.
     pub const fn is_on(self, platform: Platform) -> bool {
         match self {
             Self::Execargs | Self::Jid | Self::Jailname | Self::Cpu => {

@@ -1,64 +1,64 @@
-//! What can be wrong with a DOF.
+//! Errors in a DOF.
 
 use core::fmt;
 
 use super::SectionKind;
 use crate::reader::Truncated;
 
-/// What is wrong, and at which byte of the file.
+/// An error in a DOF, and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DofError {
     /// Offset in the file.
     pub at: u64,
-    /// What is wrong there.
+    /// The error.
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// The kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// So many bytes were wanted, and there are not that many.
+    /// Fewer than this number of bytes are left.
     Truncated(u64),
-    /// Not a DOF.
+    /// The magic bytes are missing.
     Magic,
-    /// Not of this data model.
+    /// An unsupported data model.
     Model(u8),
-    /// Not of this byte order.
+    /// An unsupported byte order.
     Encoding(u8),
-    /// A version of the format that is not known.
+    /// An unsupported version of the format.
     Version(u8),
-    /// A version of DIF that is not known.
+    /// An unsupported version of DIF.
     DifVersion(u8),
-    /// More integer registers than there are.
+    /// More integer registers than the limit.
     IntegerRegisters(u8),
-    /// More tuple registers than there are.
+    /// More tuple registers than the limit.
     TupleRegisters(u8),
-    /// Something where zeroes have to be.
+    /// Reserved bytes are not zero.
     Padding,
-    /// Flags that have no meaning.
+    /// Unknown flags.
     Flags(u32),
-    /// A size that is less than what it says to hold, or more than it may be.
+    /// A size that is smaller than the contents, or larger than the limit.
     Size(u64),
-    /// More sections than are looked at.
+    /// More sections than the limit.
     SectionCount(u32),
     /// An offset that is not a multiple of this.
     Alignment(u32),
-    /// A section that has to be loaded for the program to be whole, of a kind that is not known.
+    /// A section of an unknown kind that must be loaded.
     UnknownSection(u32),
     /// There is no section with this index.
     NoSection(u32),
     /// The section with this index is not of this kind, or is not loaded.
     WrongSection(u32, SectionKind),
-    /// A section that kernels read, without the flag that loads it.
+    /// A section that kernels read lacks the flag that loads it.
     NotLoaded(SectionKind),
-    /// A section that no program has.
+    /// A section that a program cannot contain.
     NotForPrograms(SectionKind),
-    /// A table whose size is not a multiple of its entries', or whose entries have the wrong size.
+    /// A table whose size is not a multiple of its entry size, or whose entries have the wrong size.
     EntrySize(u32),
     /// A table of strings that does not end with a zero.
     Unterminated,
-    /// No string begins at this offset of the table, or it does not end.
+    /// The offset is outside the string table, or the string there has no terminating NUL.
     String(u64),
     /// A DIFO with two sections of this kind.
     Duplicate(SectionKind),
@@ -85,38 +85,52 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Truncated(wanted) => {
-                write!(f, "{wanted} bytes wanted, and there are not that many")
+                write!(f, "fewer than {wanted} bytes are left")
             }
-            Self::Magic => f.write_str("not a DOF"),
-            Self::Model(model) => write!(f, "data model {model}, not that of 64 bits"),
-            Self::Encoding(encoding) => write!(f, "byte order {encoding}, not little endian"),
-            Self::Version(version) => write!(f, "version {version} is not known"),
-            Self::DifVersion(version) => write!(f, "version {version} of DIF is not known"),
-            Self::IntegerRegisters(count) => write!(f, "{count} integer registers are too many"),
-            Self::TupleRegisters(count) => write!(f, "{count} tuple registers are too many"),
-            Self::Padding => f.write_str("something where zeroes have to be"),
-            Self::Flags(flags) => write!(f, "flags {flags:#x} have no meaning"),
-            Self::Size(size) => write!(f, "a size of {size} bytes cannot be"),
-            Self::SectionCount(count) => write!(f, "{count} sections are too many"),
+            Self::Magic => f.write_str("the magic bytes of DOF are missing"),
+            Self::Model(model) => write!(
+                f,
+                "data model {model} is not supported, only that of 64 \
+                 bits"
+            ),
+            Self::Encoding(encoding) => write!(
+                f,
+                "byte order {encoding} is not supported, only \
+                 little endian"
+            ),
+            Self::Version(version) => write!(f, "version {version} of DOF is not supported"),
+            Self::DifVersion(version) => write!(f, "version {version} of DIF is not supported"),
+            Self::IntegerRegisters(count) => {
+                write!(f, "{count} integer registers exceed the limit")
+            }
+            Self::TupleRegisters(count) => write!(f, "{count} tuple registers exceed the limit"),
+            Self::Padding => f.write_str("reserved bytes are not zero"),
+            Self::Flags(flags) => write!(f, "flags {flags:#x} are unknown"),
+            Self::Size(size) => write!(f, "a size of {size} bytes is outside of the limits"),
+            Self::SectionCount(count) => write!(f, "{count} sections exceed the limit"),
             Self::Alignment(align) => write!(f, "not aligned to {align} bytes"),
-            Self::UnknownSection(kind) => write!(f, "a section of kind {kind} cannot be loaded"),
+            Self::UnknownSection(kind) => write!(
+                f,
+                "a section that must be loaded has the unknown \
+                 kind {kind}"
+            ),
             Self::NoSection(index) => write!(f, "there is no section {index}"),
             Self::WrongSection(index, kind) => {
                 write!(f, "section {index} is not a loaded section of kind {}", kind.name())
             }
             Self::NotLoaded(kind) => {
-                write!(f, "a section of kind {} without the flag that loads it", kind.name())
+                write!(f, "a section of kind {} lacks the flag that loads it", kind.name())
             }
             Self::NotForPrograms(kind) => {
                 write!(f, "a program cannot have a section of kind {}", kind.name())
             }
-            Self::Unterminated => f.write_str("a table of strings does not end with a zero"),
+            Self::Unterminated => f.write_str("the string table does not end with a zero"),
             Self::EntrySize(size) => write!(f, "entries of {size} bytes do not fit this table"),
-            Self::String(offset) => write!(f, "no string at offset {offset} of the table"),
+            Self::String(offset) => write!(f, "the string table has no string at offset {offset}"),
             Self::Duplicate(kind) => {
-                write!(f, "a second section of kind {} in a DIFO", kind.name())
+                write!(f, "the DIFO has two sections of kind {}", kind.name())
             }
-            Self::Missing(kind) => write!(f, "a DIFO without a section of kind {}", kind.name()),
+            Self::Missing(kind) => write!(f, "the DIFO has no section of kind {}", kind.name()),
         }
     }
 }

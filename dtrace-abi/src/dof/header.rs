@@ -11,13 +11,13 @@ pub const MAGIC: [u8; 4] = *b"\x7fDOF";
 pub const MODEL_LP64: u8 = 2;
 /// Little endian (`DOF_ENCODE_LSB`).
 pub const ENCODING_LSB: u8 = 1;
-/// The version without is-enabled probes (`DOF_VERSION_1`), which programs are written in.
+/// The version without is-enabled probes (`DOF_VERSION_1`), which programs use.
 pub const VERSION_1: u8 = 1;
 /// The latest version (`DOF_VERSION`).
 pub const VERSION: u8 = 2;
 
 layout! {
-    /// The header (`dof_hdr_t`), its sixteen identification bytes one by one.
+    /// The header (`dof_hdr_t`), with its sixteen identification bytes as separate fields.
     pub struct Header {
         /// [`MAGIC`].
         magic: [u8; 4],
@@ -29,37 +29,37 @@ layout! {
         version: u8,
         /// [`dif::VERSION`].
         dif_version: u8,
-        /// Integer registers that the compiler used.
+        /// The number of integer registers that the compiler used.
         integer_registers: u8,
-        /// Tuple registers that it used.
+        /// The number of tuple registers that the compiler used.
         tuple_registers: u8,
         /// Zeroes.
         ident_pad: [u8; 6],
         /// Zero.
         flags: u32,
-        /// Bytes of this header.
+        /// The size of this header in bytes.
         header_size: u32,
-        /// Bytes of a section's header.
+        /// The size of a section header in bytes.
         section_size: u32,
-        /// How many sections there are.
+        /// The number of sections.
         section_count: u32,
-        /// Where their headers begin.
+        /// The offset of their headers.
         section_offset: u64,
-        /// Bytes of all that is loaded, from the beginning of the file.
+        /// The size in bytes of the loaded part, from the beginning of the file.
         load_size: u64,
-        /// Bytes of the file.
+        /// The size of the file in bytes.
         file_size: u64,
-        /// Not used.
+        /// Unused.
         pad: u64,
     }
 }
 
 impl Header {
-    /// Reads the header and checks it by itself, as `dtrace_dof_slurp` does (dtrace.c).
+    /// Reads the header and checks its fields, like `dtrace_dof_slurp` (dtrace.c).
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn parse(bytes: &[u8]) -> Result<Self, DofError> {
         let header = Self::read(&mut Reader::new(bytes))?;
         let is = |ok: bool, at: u64, problem: Problem| {

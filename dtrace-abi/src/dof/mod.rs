@@ -1,11 +1,10 @@
 //! DOF, the DTrace object format: a program on its way into a kernel.
 //!
-//! A header, section headers, then the data of the sections that are loaded, then that of the others.
-//! Sections refer to each other by their index, and to strings by a section and an offset.
+//! It consists of a header, section headers, the data of loaded sections, and the data of the other sections. Sections
+//! refer to each other by their index, and to strings by a section and an offset.
 //!
-//! [`Dof::parse`] looks at the header and all section headers once; what it gives hands out nothing
-//! that is not within its bytes, and neither trusts a count nor sizes anything by one. Whether a DIFO
-//! is harmless is not asked here: that is the validator's business.
+//! [`Dof::parse`] checks the header and all section headers once. The result returns only data within its bytes, trusts
+//! no count, and allocates nothing by a count. Whether a DIFO is safe to run is checked by the validator, not here.
 
 mod error;
 mod header;

@@ -1,11 +1,11 @@
-//! What stands in sections.
+//! The records in sections.
 
 layout! {
-    /// An enabling control block: which probe, under which condition, what to do (`dof_ecbdesc_t`).
+    /// An enabling control block: a probe description, a predicate and actions (`dof_ecbdesc_t`).
     pub struct EcbDesc {
         /// Section of the probe's description.
         probe: u32,
-        /// Section of the predicate's DIFO, or none.
+        /// Section of the predicate's DIFO, or [`NO_SECTION`](super::NO_SECTION).
         predicate: u32,
         /// Section of the actions, or none.
         actions: u32,
@@ -43,7 +43,7 @@ layout! {
         strings: u32,
         /// An [`Action`](crate::action::Action).
         kind: u32,
-        /// Of an aggregation: how many actions before it are its keys, its variable included.
+        /// For an aggregation: the number of actions before it that are its keys, including its variable.
         keys: u32,
         /// The argument, or the offset of a format.
         arg: u64,
@@ -65,13 +65,13 @@ layout! {
 }
 
 layout! {
-    /// What a section of relocations is for (`dof_relohdr_t`).
+    /// The purpose of a section of relocations (`dof_relohdr_t`).
     pub struct RelocHeader {
         /// Section of the strings.
         strings: u32,
         /// Section of the relocations.
         relocs: u32,
-        /// Section that they change.
+        /// The section that they change.
         target: u32,
     }
 }
@@ -79,19 +79,19 @@ layout! {
 layout! {
     /// A relocation (`dof_relodesc_t`).
     pub struct Reloc {
-        /// Offset of the name of what it is about.
+        /// Offset of the name of its object.
         name: u32,
         /// A [`RelocKind`].
         kind: u32,
-        /// Which bytes of the target it changes.
+        /// The offset of the changed bytes in the target.
         offset: u64,
-        /// What is to be added.
+        /// The addend.
         data: u64,
     }
 }
 
 numbered! {
-    /// What a relocation does (`DOF_RELO_*`).
+    /// The kind of a relocation (`DOF_RELO_*`).
     pub enum RelocKind: u32 {
         None = 0, "none";
         Setx = 1, "setx";
@@ -106,9 +106,9 @@ layout! {
         strings: u32,
         /// Section of the probes.
         probes: u32,
-        /// Section of how arguments are mapped.
+        /// Section of the mapping of arguments.
         args: u32,
-        /// Section of where the sites are.
+        /// Section of the offsets of sites.
         offsets: u32,
         /// Offset of the name.
         name: u32,
@@ -122,7 +122,7 @@ layout! {
         name_attr: u32,
         /// Attributes of its arguments.
         args_attr: u32,
-        /// Section of where the is-enabled sites are. (There since version 2.)
+        /// Section of the offsets of is-enabled sites (since version 2).
         enabled_offsets: u32,
     }
 }
@@ -130,7 +130,7 @@ layout! {
 layout! {
     /// A probe of a process (`dof_probe_t`).
     pub struct ProbeSites {
-        /// Address that offsets count from.
+        /// Base address of the offsets.
         address: u64,
         /// Offset of the function's name.
         function: u32,
@@ -140,19 +140,19 @@ layout! {
         native_types: u32,
         /// Offset of the first translated argument's type.
         translated_types: u32,
-        /// First entry of how arguments are mapped.
+        /// First entry in the mapping of arguments.
         arg_index: u32,
-        /// First entry of where the sites are.
+        /// First entry in the offsets of sites.
         offset_index: u32,
-        /// How many native arguments.
+        /// Number of native arguments.
         native_count: u8,
-        /// How many translated ones.
+        /// Number of translated arguments.
         translated_count: u8,
-        /// How many sites.
+        /// Number of sites.
         offset_count: u16,
-        /// First entry of where the is-enabled sites are.
+        /// First entry in the offsets of is-enabled sites.
         enabled_index: u32,
-        /// How many of them.
+        /// Number of is-enabled sites.
         enabled_count: u16,
         /// Zero.
         pad1: u16,

@@ -8,7 +8,7 @@ pub const NO_STRING: u32 = u32::MAX;
 pub const LOAD: u32 = 1;
 
 numbered! {
-    /// What a section holds (`DOF_SECT_*`).
+    /// The kind of a section (`DOF_SECT_*`).
     pub enum SectionKind: u32 {
         None = 0, "none";
         Comments = 1, "comments";
@@ -41,12 +41,12 @@ numbered! {
 }
 
 impl SectionKind {
-    /// Whether a kernel knows what to do with it (`DOF_SEC_ISLOADABLE`).
+    /// Returns whether kernels load it (`DOF_SEC_ISLOADABLE`).
     pub const fn is_loadable(self) -> bool {
         !matches!(self, Self::None | Self::Comments | Self::Source | Self::Utsname)
     }
 
-    /// The alignment that a kernel requires of a section before it reads it; `None` if any will do.
+    /// Returns the alignment that a kernel requires of a section before it reads it; `None` if it requires none.
     pub const fn alignment(self) -> Option<u32> {
         match self {
             Self::EcbDesc | Self::ActDesc | Self::OptDesc | Self::Inttab => Some(8),
@@ -55,8 +55,8 @@ impl SectionKind {
         }
     }
 
-    /// Whether a section may be part of a program. Providers, their probes, and relocations by the address of an object are for
-    /// the DOF that processes bring along.
+    /// Returns whether a section may be part of a program. Providers, their probes, and relocations by the address of
+    /// an object belong to the DOF of processes.
     pub const fn is_for_programs(self) -> bool {
         !matches!(
             self,
@@ -75,21 +75,21 @@ layout! {
     pub struct Section {
         /// A [`SectionKind`].
         kind: u32,
-        /// What its offset is a multiple of: a power of two.
+        /// The alignment of its offset: a power of two.
         align: u32,
         /// [`LOAD`], or 0.
         flags: u32,
-        /// Bytes of one entry, if it is a table.
+        /// The size of one entry in bytes, if it is a table.
         entry_size: u32,
-        /// Where its data begin.
+        /// The offset of its data.
         offset: u64,
-        /// How many bytes there are.
+        /// The size of its data in bytes.
         size: u64,
     }
 }
 
 impl Section {
-    /// Whether it is loaded.
+    /// Returns whether it is loaded.
     pub const fn is_loaded(&self) -> bool {
         self.flags & LOAD != 0
     }

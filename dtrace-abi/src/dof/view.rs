@@ -1,4 +1,4 @@
-//! A DOF whose outer form has been checked, and what it holds.
+//! A DOF whose structure was checked, and access to its contents.
 
 use core::marker::PhantomData;
 
@@ -16,11 +16,11 @@ pub struct Dof<'a> {
 }
 
 impl<'a> Dof<'a> {
-    /// Checks header and section headers. What is behind the loaded part is not looked at.
+    /// Checks the header and the section headers. Ignores the bytes after the loaded part.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, and where.
+    /// The first error, with its offset.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DofError> {
         let header = Header::parse(bytes)?;
         let file = Reader::new(bytes).cut(0, header.load_size)?;
@@ -33,7 +33,8 @@ impl<'a> Dof<'a> {
         Ok(dof)
     }
 
-    /// As [`parse`](Self::parse), of a program: providers of processes and relocations are not part of one.
+    /// Checks the DOF of a program like [`parse`](Self::parse): it must not contain providers of processes, or
+    /// relocations.
     ///
     /// # Errors
     ///
@@ -50,43 +51,44 @@ impl<'a> Dof<'a> {
         Ok(dof)
     }
 
-    /// The header.
+    /// Returns the header.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How many sections there are.
+    /// Returns the number of sections.
     pub const fn section_count(&self) -> u32 {
         self.header.section_count
     }
 
-    /// The header of a section.
+    /// Returns the header of a section.
     ///
     /// # Errors
     ///
-    /// There is none with this index.
+    /// If there is no section with this index.
     pub fn section(&self, index: u32) -> Result<Section, DofError> {
         let mut at = self.header_of(index)?;
         Ok(Section::read(&mut at)?)
     }
 
-    /// All enabling control blocks' sections, in order.
+    /// Returns the sections of all enabling control blocks, in order.
     pub fn ecbs(&self) -> impl Iterator<Item = u32> + '_ {
         self.of_kind(SectionKind::EcbDesc)
     }
 
-    /// All loaded sections of one kind, in order.
+    /// Returns all loaded sections of one kind, in order.
     pub fn of_kind(&self, kind: SectionKind) -> impl Iterator<Item = u32> + '_ {
         (0..self.section_count()).filter(move |&index| {
             self.section(index).is_ok_and(|s| s.is_loaded() && s.kind == kind.number())
         })
     }
 
-    /// The data of a loaded section, which has to be of this kind.
+    /// Returns the data of a loaded section of this kind.
     ///
     /// # Errors
     ///
-    /// It is not, it is not [aligned](SectionKind::alignment) as kernels require it, or there is none.
+    /// If the section has another kind, does not have the [alignment](SectionKind::alignment) that kernels require, or
+    /// does not exist.
     pub fn data(&self, index: u32, kind: SectionKind) -> Result<Reader<'a>, DofError> {
         let section = self.section(index)?;
         if section.kind != kind.number() || !section.is_loaded() {
@@ -100,21 +102,20 @@ impl<'a> Dof<'a> {
         Ok(self.file.cut(section.offset, section.size)?)
     }
 
-    /// The first record of a section, for those that hold one.
+    /// Returns the first record of a section.
     ///
     /// # Errors
     ///
-    /// As [`data`](Self::data), or it is too short.
+    /// Those of [`data`](Self::data), or if the section is too short.
     pub fn record<T: Field>(&self, index: u32, kind: SectionKind) -> Result<T, DofError> {
         Ok(T::read(&mut self.data(index, kind)?)?)
     }
 
-    /// The entries of a section that is a table.
+    /// Returns the entries of a section that is a table.
     ///
     /// # Errors
     ///
-    /// As [`data`](Self::data); entries are not of the size they have to be, or of the last one there
-    /// is only a part.
+    /// Those of [`data`](Self::data), or if entries have the wrong size, or if the last one is incomplete.
     pub fn table<T: Field>(&self, index: u32, kind: SectionKind) -> Result<Items<'a, T>, DofError> {
         let data = self.data(index, kind)?;
         let section = self.section(index)?;
@@ -125,11 +126,11 @@ impl<'a> Dof<'a> {
         Ok(Items { data, of: PhantomData })
     }
 
-    /// The actions of a section: at least one.
+    /// Returns the actions of a section: at least one.
     ///
     /// # Errors
     ///
-    /// As [`table`](Self::table), or it is empty.
+    /// Those of [`table`](Self::table), or if the section is empty.
     pub fn actions(&self, index: u32) -> Result<Items<'a, ActDesc>, DofError> {
         let actions = self.table(index, SectionKind::ActDesc)?;
         if actions.is_empty() {
@@ -139,25 +140,25 @@ impl<'a> Dof<'a> {
         Ok(actions)
     }
 
-    /// The string at an offset of a section of strings, without its terminating zero.
+    /// Returns the string at an offset of a string section, without its terminating zero.
     ///
     /// # Errors
     ///
-    /// There is no such section, or no string that ends within it.
+    /// If there is no such section, or no string that ends within it.
     pub fn string(&self, section: u32, offset: u64) -> Result<&'a [u8], DofError> {
         string(self.data(section, SectionKind::Strtab)?, offset)
     }
 
-    /// The DIFO of a section.
+    /// Returns the DIFO of a section.
     ///
     /// # Errors
     ///
-    /// It is not whole.
+    /// If it is incomplete.
     pub fn difo(&self, index: u32) -> Result<Difo<'a>, DofError> {
         Difo::parse(self, index)
     }
 
-    /// The table of strings of a DIFO, whose bytes are its entries.
+    /// Returns the string table of a DIFO, whose entries are bytes.
     fn strings(&self, index: u32) -> Result<Reader<'a>, DofError> {
         let data = self.data(index, SectionKind::Strtab)?;
         let Section { align, entry_size, .. } = self.section(index)?;
@@ -177,7 +178,7 @@ impl<'a> Dof<'a> {
         Ok(self.sections.cut(u64::from(index) * Section::SIZE as u64, Section::SIZE as u64)?)
     }
 
-    /// What a kernel asks of a section before it looks at what it holds.
+    /// Checks that a kernel makes before it reads a section.
     fn check(&self, index: u32) -> Result<(), DofError> {
         let at = self.header_of(index)?.at();
         let section = self.section(index)?;
@@ -212,7 +213,7 @@ fn string(table: Reader<'_>, offset: u64) -> Result<&[u8], DofError> {
         .ok_or(DofError { at: table.at().saturating_add(offset), problem: Problem::String(offset) })
 }
 
-/// The entries of a table; each is read anew. It is known that the table ends with a whole one.
+/// The entries of a table; each is decoded when it is read. The last entry is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a, T> {
     data: Reader<'a>,
@@ -224,17 +225,17 @@ impl<T: Field> Items<'_, T> {
         Self { data: Reader::new(&[]), of: PhantomData }
     }
 
-    /// How many are left.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.data.rest().len() / T::SIZE
     }
 
-    /// Whether none is left.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entry with an index, if there is one.
+    /// Returns the entry with an index, if it exists.
     pub fn get(&self, index: usize) -> Option<T> {
         let offset = u64::try_from(index).ok()?.checked_mul(T::SIZE as u64)?;
         T::read(&mut self.data.cut(offset, T::SIZE as u64).ok()?).ok()
@@ -255,11 +256,10 @@ impl<T: Field> Iterator for Items<'_, T> {
 
 impl<T: Field> ExactSizeIterator for Items<'_, T> {}
 
-/// A program in DIF as it stands in a DOF: its parts are there and within their limits, and what they
-/// say has not been looked at.
+/// A program in DIF in a DOF: its parts are complete and within their limits, but their contents are not checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Difo<'a> {
-    /// What it returns.
+    /// The type of its result.
     pub returns: DifType,
     instructions: Items<'a, u32>,
     integers: Items<'a, u64>,
@@ -319,7 +319,7 @@ impl<'a> Difo<'a> {
         })
     }
 
-    /// Bytes that say it: of its instructions, its tables, and what it returns.
+    /// Returns its size in bytes: instructions, tables, and the type of the result.
     pub fn size(&self) -> usize {
         self.instructions.len() * u32::SIZE
             + self.integers.len() * u64::SIZE
@@ -328,31 +328,31 @@ impl<'a> Difo<'a> {
             + DifType::SIZE
     }
 
-    /// The instructions.
+    /// Returns the instructions.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = Instr> + use<'a> {
         self.instructions.map(Instr)
     }
 
-    /// The table of integers.
+    /// Returns the integer table.
     pub const fn integers(&self) -> Items<'a, u64> {
         self.integers
     }
 
-    /// The table of strings, with the zeroes that end them.
+    /// Returns the string table, with the terminating zeroes.
     pub const fn strings(&self) -> &'a [u8] {
         self.strings.rest()
     }
 
-    /// The string at an offset, without its terminating zero.
+    /// Returns the string at an offset, without its terminating zero.
     ///
     /// # Errors
     ///
-    /// None begins there and ends within the table.
+    /// If no string begins there and ends within the table.
     pub fn string(&self, offset: u32) -> Result<&'a [u8], DofError> {
         string(self.strings, offset.into())
     }
 
-    /// The table of variables.
+    /// Returns the table of variables.
     pub const fn variables(&self) -> Items<'a, Variable> {
         self.variables
     }

@@ -24,7 +24,7 @@ impl Register {
     }
 }
 
-/// How many bits of a register an instruction reads and writes. Writing 32 bits clears the others.
+/// The number of bits of a register that an instruction reads and writes. Writing 32 bits clears the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// 32 bits.
@@ -40,7 +40,7 @@ pub enum Condition {
     Zero {
         /// The register.
         register: Register,
-        /// How many bits are tested.
+        /// The number of bits that the instruction tests.
         width: Width,
         /// Whether the branch is taken if the register is zero.
         is_zero: bool,
@@ -65,14 +65,14 @@ pub enum Instruction {
     StorePair {
         /// The registers.
         registers: [Register; 2],
-        /// By how many bytes the stack pointer decreases.
+        /// The number of bytes by which the stack pointer decreases.
         bytes: u16,
     },
     /// `str x, [sp, #-n]!`
     Store {
         /// The register.
         register: Register,
-        /// By how many bytes the stack pointer decreases.
+        /// The number of bytes by which the stack pointer decreases.
         bytes: u16,
     },
     /// `add` and `sub` of a constant. Register 31 is the stack pointer.

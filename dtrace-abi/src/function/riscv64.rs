@@ -81,7 +81,7 @@ pub enum Instruction {
         to: Register,
         /// The source.
         from: Register,
-        /// By how many bits.
+        /// The number of bits to shift by.
         by: u8,
     },
     /// `srli`
@@ -90,7 +90,7 @@ pub enum Instruction {
         to: Register,
         /// The source.
         from: Register,
-        /// By how many bits.
+        /// The number of bits to shift by.
         by: u8,
     },
     /// `lui`

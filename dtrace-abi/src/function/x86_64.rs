@@ -21,7 +21,7 @@ impl Register {
     }
 }
 
-/// How many bits of a register an instruction reads and writes.
+/// The number of bits of a register that an instruction reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// The low 8 bits. Writing leaves the others.
@@ -106,7 +106,7 @@ pub enum Instruction {
         to: Register,
         /// The source.
         from: Register,
-        /// How many bits of the source are used.
+        /// The number of bits of the source that the instruction uses.
         bits: u8,
         /// Whether the value is sign-extended.
         signed: bool,

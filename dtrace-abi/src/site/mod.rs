@@ -89,10 +89,14 @@ impl core::fmt::Display for JumpError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::OutOfReach { distance, reach } => {
-                write!(f, "the cold block is {distance} bytes away; a jump reaches {reach}")
+                write!(
+                    f,
+                    "the cold block is {distance} bytes away, and a jump reaches {reach} \
+                           bytes"
+                )
             }
             Self::Misaligned { address, alignment } => {
-                write!(f, "{address:#x} is not a multiple of {alignment}")
+                write!(f, "address {address:#x} is not a multiple of {alignment}")
             }
         }
     }

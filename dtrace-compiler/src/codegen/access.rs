@@ -1,4 +1,4 @@
-//! Loads: of variables, of memory, of members.
+//! Loads of variables, memory and members.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::{Instr, Opcode, Register, VAR_ARRAY_MAX};
@@ -7,6 +7,9 @@ use super::Gen;
 use crate::error::Result;
 use crate::sema::{IdentId, Kind, Node, NodeFlags};
 use crate::types::{MemberInfo, TypeId};
+
+/// The address of elements outside of a slice, in the last page: a host allows no program to read it.
+const OUTSIDE: u64 = 4096u64.wrapping_neg();
 
 impl Gen<'_, '_> {
     pub(super) fn variable(
@@ -46,8 +49,8 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An element of an associative array. One by reference that is not there yet is made: of scratch
-    /// space, zeroes.
+    /// Loads an element of an associative array. A missing element that is by reference is created: zeroes in scratch
+    /// space.
     fn associative(
         &mut self,
         node: &Node,
@@ -78,7 +81,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An element of an array of the kernel's.
+    /// Loads an element of one of the kernel's arrays.
     fn element(&mut self, id: IdentId, keys: &[Node]) -> Result<Register> {
         let register = match keys.first() {
             Some(key) => self.node(key)?,
@@ -90,7 +93,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An argument of the probe, all of its 64 bits.
+    /// Loads all 64 bits of an argument of the probe.
     pub(super) fn word(&mut self, mapping: u8) -> Result<Register> {
         let register = self.int(mapping.into())?;
         let args = dtrace_abi::dif::Builtin::Args.number() as u8;
@@ -98,7 +101,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An argument of the probe; the kernel hands over 64 bits, of which some are the argument.
+    /// Loads an argument of the probe: the part of the kernel's 64 bits that its type uses.
     pub(super) fn argument(&mut self, node: &Node, mapping: u8) -> Result<Register> {
         let register = self.word(mapping)?;
         let size = self.session.size(node);
@@ -108,7 +111,34 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Keeps the lowest `size` bytes and spreads their sign, or zeroes.
+    /// Returns the address of an element of a slice. For an index outside the slice, the address is invalid.
+    pub(super) fn slice_element(
+        &mut self,
+        node: &Node,
+        mapping: u8,
+        index: &Node,
+    ) -> Result<Register> {
+        let index = self.node(index)?;
+        let address = self.word(mapping)?;
+        let length = self.word(mapping + 1)?;
+        let inside = self.label();
+        self.emit(Instr::compare(Opcode::Cmp, index, length));
+        self.registers.free(length);
+        self.emit(Instr::branch(Opcode::Blu, inside));
+        self.set(address, OUTSIDE)?;
+        self.emit(Instr::two(Opcode::Mov, 0, index));
+        self.emit_at(inside, Instr::NOP);
+        let types = self.session.types();
+        let size = types.target(self.session.ty(node)).map_or(1, |element| types.size(element));
+        if size != 1 {
+            self.with_int(Opcode::Mul, index, size)?;
+        }
+        self.emit(Instr::three(Opcode::Add, address, index, address));
+        self.registers.free(index);
+        Ok(address)
+    }
+
+    /// Sign- or zero-extends the lowest `size` bytes.
     pub(super) fn narrow(&mut self, register: Register, size: u64, signed: bool) -> Result<()> {
         let count = self.int(64 - size * 8)?;
         self.emit(Instr::three(Opcode::Sll, register, count, register));
@@ -183,7 +213,7 @@ impl Gen<'_, '_> {
         })
     }
 
-    /// The member that `.` or `->` names.
+    /// Returns the member that `.` or `->` names.
     pub(super) fn member_info(
         &mut self,
         node: &Node,
@@ -196,7 +226,7 @@ impl Gen<'_, '_> {
         }
         let tag = self.session.types().c_name(self.session.types().resolve(ty));
         let found = self.session.types().member(ty, name);
-        // What was only mentioned when the pointer was declared may have been defined since.
+        // A struct that was only mentioned when the pointer was declared may have been defined since.
         let found = found.or_else(|| {
             let defined = self.session.type_named(&tag)?;
             self.session.types().member(defined, name)

@@ -1,4 +1,4 @@
-//! From lines to a DIFO (dt_as.c).
+//! Assembles instructions to a DIFO (dt_as.c).
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::program::Difo;
 use crate::sema::{IdKind, IdentId, Node};
 
 impl Gen<'_, '_> {
-    /// Puts the lines into their places. A nop that only bears a label is none.
+    /// Resolves labels, and removes nops that only carry a label.
     pub(super) fn assemble(mut self, node: &Node) -> Result<Difo> {
         let mut places = HashMap::new();
         let mut code = Vec::with_capacity(self.lines.len());
@@ -50,7 +50,7 @@ impl Gen<'_, '_> {
         })
     }
 
-    /// The variables that are used: those of threads, globals, then those of clauses, by number.
+    /// Returns the used variables: thread-local, global, then clause-local ones, by number.
     fn variables(&mut self) -> Result<Vec<Variable>> {
         let mut used: Vec<_> = self.usage.iter().map(|(&id, &usage)| (id, usage)).collect();
         used.sort_by_key(|&(id, _)| {

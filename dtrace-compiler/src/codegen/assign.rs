@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::sema::{IdentId, Kind, Node, NodeFlags};
 
 impl Gen<'_, '_> {
-    /// Stores a register where the left side is. The value stays in the register that is returned.
+    /// Stores a register to the left side of an assignment. Returns the register with the value.
     pub(super) fn assign(
         &mut self,
         node: &Node,
@@ -48,7 +48,7 @@ impl Gen<'_, '_> {
         self.emit(Instr::var(op, number, register));
     }
 
-    /// Stores a value where another node is in memory.
+    /// Stores a value to the memory of another node.
     fn store_behind(&mut self, source: &Node, register: Register, left: &Node) -> Result<()> {
         let address = self.node_as(left, NodeFlags { by_ref: true, ..left.flags })?;
         self.store(source, register, left, address)?;
@@ -56,7 +56,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// Stores the value of `source`, which is in a register, at an address, as `target` is.
+    /// Stores the value of `source`, which is in a register, at an address, with the type of `target`.
     pub(super) fn store(
         &mut self,
         source: &Node,
@@ -105,7 +105,7 @@ impl Gen<'_, '_> {
                 self.member_info(target, base, name)?
             }
             _ => {
-                let message = "internal error -- a bit-field is no member";
+                let message = "internal error -- a bit-field is not a member of a struct or union";
                 return self.session.error_at(target.place, ErrTag::Unknown, message);
             }
         };
@@ -167,7 +167,7 @@ impl Gen<'_, '_> {
         match &operand.kind {
             Kind::Var(id, _) => {
                 let id = self.session.resolve(*id);
-                // Keys need not be pushed again: the tuple stack still has those of the load.
+                // The tuple stack still has the keys of the load.
                 self.store_variable(id, register);
                 Ok(())
             }

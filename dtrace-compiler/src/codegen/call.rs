@@ -9,9 +9,9 @@ use crate::sema::{Function, IdentId, Kind, Node};
 use crate::syntax::UnaryOp;
 
 impl Gen<'_, '_> {
-    /// Puts arguments or keys onto the tuple stack, as the name's signature wants them.
+    /// Pushes arguments or keys onto the tuple stack, with the types of the name's signature.
     pub(super) fn push_all(&mut self, id: IdentId, args: &[Node]) -> Result<()> {
-        // What has no effect and needs no tuple stack may wait for its turn.
+        // Nodes without side effects that do not use the tuple stack are generated just before their push.
         let waits = self.frugal && args.iter().all(|arg| !has_effect(arg));
         let mut registers = Vec::with_capacity(args.len());
         for arg in args {
@@ -48,7 +48,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// Whether a node can be generated between others' pushes.
+    /// Returns whether a node can be generated between the pushes of others.
     fn needs_no_stack(&self, node: &Node) -> bool {
         match &node.kind {
             Kind::Int(_) | Kind::Str(_) => true,
@@ -82,7 +82,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Puts a size onto the tuple stack; one beyond the most there may be becomes one that no kernel has room for.
+    /// Pushes a size onto the tuple stack. A size above the limit becomes one that every kernel refuses.
     fn push_limited(&mut self, size: &Node, most: u64) -> Result<()> {
         let register = self.node(size)?;
         let limit = self.int(most)?;
@@ -100,7 +100,7 @@ impl Gen<'_, '_> {
     /// Returns the arguments of a subroutine that the kernel receives.
     fn checked<'n>(&self, node: &Node, subr: Subr, args: &'n [Node]) -> Result<&'n [Node]> {
         match (subr, args) {
-            // Whether a single group of zeroes is to stay, which it always does.
+            // Whether to keep a single group of zeroes: always.
             (Subr::InetNtoa6, [address, strict]) => {
                 if strict.int().is_none() {
                     let message = "inet_ntoa6( ) argument #2 must be an integer constant";
@@ -130,20 +130,20 @@ impl Gen<'_, '_> {
                 Ok(())
             }
             None => {
-                let message = format!("{}( ) is not there on this platform", subr.name());
+                let message = format!("{}( ) is not available on this platform", subr.name());
                 self.session.error_at(node.place, ErrTag::FuncUndef, message)
             }
         }
     }
 
-    /// An inline's value, its parameters bound to what it is called with.
+    /// Generates the value of an inline, with its parameters bound to the arguments.
     pub(super) fn inline(&mut self, node: &Node, id: IdentId, args: &[Node]) -> Result<Register> {
         let bound = self.frames.iter().enumerate().rev().find_map(|(depth, frame)| {
             let (_, value) = frame.iter().find(|(param, _)| *param == id)?;
             Some((depth, value.clone()))
         });
         if let Some((depth, value)) = bound {
-            // What a parameter stands for was written where the inline was called.
+            // The argument is resolved in the scope of the call.
             let inner = self.frames.split_off(depth);
             let register = self.node(&value)?;
             self.frames.extend(inner);
@@ -152,7 +152,10 @@ impl Gen<'_, '_> {
         }
         let inline = self.session.ident(id).inline.clone().unwrap_or_default();
         let Some(root) = inline.root else {
-            let message = format!("{} has no value here", self.session.ident(id).name);
+            let message = format!(
+                "inline parameter {} has no value outside of its inline",
+                self.session.ident(id).name
+            );
             return self.session.error_at(node.place, ErrTag::Unknown, message);
         };
         let params = inline.params.iter().zip(args);
@@ -165,7 +168,7 @@ impl Gen<'_, '_> {
     }
 }
 
-/// Whether a node, or one within it, may change anything.
+/// Returns whether a node, or one within it, may have side effects.
 fn has_effect(node: &Node) -> bool {
     match &node.kind {
         Kind::Assign(..) | Kind::Func(..) | Kind::Xlate(..) => true,

@@ -1,4 +1,4 @@
-//! Truth, and branches.
+//! Conditions and branches.
 
 use dtrace_abi::dif::{Instr, Opcode, Register};
 
@@ -38,7 +38,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Strings compare as signed; pointers do not; integers as what they are together.
+    /// Strings are compared as signed, pointers as unsigned, and integers by their common type.
     fn compares_signed(&self, left: &Node, right: &Node) -> bool {
         let session = &*self.session;
         if session.is_string(left) || session.is_string(right) {
@@ -58,7 +58,7 @@ impl Gen<'_, '_> {
         self.registers.free(register);
         self.emit(Instr::branch(Opcode::Be, otherwise));
         let from = self.node(yes)?;
-        // Where the value goes is known once the other one is there.
+        // The register of the result is known after the second operand.
         let mov = self.lines.len();
         self.emit(Instr::NOP);
         self.registers.free(from);

@@ -1,4 +1,4 @@
-//! From nodes to DIF (dt_cg.c): the instructions, and their order, are libdtrace's.
+//! Generates DIF from nodes (dt_cg.c), with the same instructions in the same order as libdtrace.
 
 mod access;
 mod assemble;
@@ -40,7 +40,7 @@ struct Usage {
 
 /// The greatest depth of a tree of nodes, with the nodes of inlines.
 const DEPTH: u32 = 1000;
-/// The greatest number of instructions: no kernel takes a DOF with more.
+/// The greatest number of instructions: no kernel accepts a DOF with more.
 const CODE: usize = 1 << 16;
 
 /// A DIFO that is being generated.
@@ -66,7 +66,7 @@ struct Gen<'s, 'a> {
 /// Generates the DIFO of a cooked expression.
 pub(crate) fn generate(session: &mut Session<'_>, node: &Node) -> Result<Difo> {
     match attempt(session, node, false) {
-        // Where libdtrace gives up there is another order, of which its listings know nothing.
+        // If libdtrace's order needs too many registers, a second attempt uses another order.
         Err(error) if error.tag == Some(ErrTag::Noreg) => {
             attempt(session, node, true).map_err(|other| match other.tag {
                 Some(_) => error,
@@ -153,7 +153,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// `op` of a register and an integer, in place.
+    /// Generates `op` of a register and an integer, in place.
     fn with_int(&mut self, op: Opcode, register: Register, value: u64) -> Result<()> {
         let other = self.int(value)?;
         self.emit(Instr::three(op, register, other, register));
@@ -164,7 +164,7 @@ impl Gen<'_, '_> {
     /// Generates a node. Returns the register with its value, or its address if it is by reference.
     fn node(&mut self, node: &Node) -> Result<Register> {
         if self.depth >= DEPTH || self.lines.len() >= CODE {
-            let message = "inlines make the expression too large";
+            let message = "the expression is too large after its inlines are expanded";
             return self.session.error_at(node.place, ErrTag::Unknown, message);
         }
         self.depth += 1;
@@ -175,7 +175,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Generates a node as if its flags were these.
+    /// Generates a node with other flags.
     fn node_as(&mut self, node: &Node, flags: NodeFlags) -> Result<Register> {
         match &node.kind {
             Kind::Int(value) => self.int(*value),
@@ -188,6 +188,7 @@ impl Gen<'_, '_> {
             Kind::Var(id, keys) => self.variable(node, *id, keys, flags),
             Kind::Arg { mapping, .. } => self.argument(node, *mapping),
             Kind::Text { mapping, .. } => self.text(node, *mapping),
+            Kind::Element { mapping, index, .. } => self.slice_element(node, *mapping, index),
             Kind::Sym(id) => self.symbol(node, *id, flags),
             Kind::Func(id, args) => self.function(node, *id, args),
             Kind::Unary(op, operand) => self.unary(node, *op, operand, flags),

@@ -52,7 +52,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Multiplies with, or divides by, the size of what a pointer points to.
+    /// Multiplies with, or divides by, the size of a pointer's target.
     fn scale(&mut self, pointer: &Node, op: Opcode, register: Register) -> Result<()> {
         let types = self.session.types();
         let size = types.target(self.session.ty(pointer)).map_or(1, |target| types.size(target));
@@ -62,8 +62,7 @@ impl Gen<'_, '_> {
         self.with_int(op, register, size)
     }
 
-    /// Makes a value of one node's type what it is in another one's, where that is a scalar: cut off,
-    /// or spread as its own sign says.
+    /// Converts a value to the type of another node, if that is a scalar: truncates it, or extends it by its own sign.
     pub(super) fn convert(&mut self, from: &Node, to: &Node, register: Register) -> Result<()> {
         if !self.session.is_scalar(to) {
             return Ok(());

@@ -18,7 +18,7 @@ impl Registers {
         Self { taken: 1, count }
     }
 
-    /// The lowest that is free.
+    /// Allocates the lowest free register.
     pub fn alloc(&mut self) -> Option<Register> {
         let register = self.taken.trailing_ones() as u8;
         (register < self.count).then(|| {
@@ -42,7 +42,7 @@ pub(super) struct Integers {
 }
 
 impl Integers {
-    /// The index of an integer, which those who share it have in common.
+    /// Returns the index of an integer. Equal integers share an entry.
     pub fn add(&mut self, value: u64, shared: bool) -> Result<u16> {
         if let Some(&index) = self.shared.get(&value).filter(|_| shared) {
             return Ok(index);
@@ -57,7 +57,7 @@ impl Integers {
     }
 }
 
-/// The table of strings; it begins with an empty one.
+/// The string table; it begins with the empty string.
 pub(super) struct Strings {
     pub bytes: Vec<u8>,
     offsets: HashMap<Vec<u8>, u16>,
@@ -68,7 +68,7 @@ impl Strings {
         Self { bytes: vec![0], offsets: HashMap::from([(Vec::new(), 0)]) }
     }
 
-    /// The offset of a string, up to its first zero.
+    /// Returns the offset of a string, up to its first zero.
     pub fn add(&mut self, string: &[u8]) -> Result<u16> {
         let string = string.split(|&byte| byte == 0).next().unwrap_or_default();
         if let Some(&offset) = self.offsets.get(string) {
@@ -84,7 +84,7 @@ impl Strings {
         Ok(offset)
     }
 
-    /// The table as it goes into a DIFO: nothing if there is none but the empty string.
+    /// Returns the table for a DIFO: empty if it has only the empty string.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

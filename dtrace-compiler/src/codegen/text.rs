@@ -1,4 +1,4 @@
-//! Text by address and length, as a string.
+//! Strings from text with address and length.
 
 use dtrace_abi::dif::{Instr, Opcode, Register, Subr, TypeKind};
 
@@ -9,11 +9,11 @@ use crate::sema::Node;
 /// The replacement for a NUL in the text, which would end the string.
 const INSTEAD: u8 = b'?';
 
-/// Most bytes that `memstr` makes, the NUL at the end included (`dtrace_memstr_max`, FreeBSD's dtrace.c).
+/// The greatest size in bytes of a string of `memstr`, including the NUL (`dtrace_memstr_max`, FreeBSD's dtrace.c).
 const MOST: u64 = 4096;
 
 impl Gen<'_, '_> {
-    /// `memstr(argN, '?', min(argM, most) + 1)`: no byte is read behind the text's last.
+    /// `memstr(argN, '?', min(argM, most) + 1)`: no byte after the text is read.
     pub(super) fn text(&mut self, node: &Node, mapping: u8) -> Result<Register> {
         let address = self.word(mapping)?;
         let size = self.word(mapping + 1)?;
@@ -25,7 +25,7 @@ impl Gen<'_, '_> {
         self.emit(Instr::two(Opcode::Mov, most, size));
         self.emit_at(fits, Instr::NOP);
         self.registers.free(most);
-        // With the NUL at the end.
+        // Including the NUL at the end.
         self.with_int(Opcode::Add, size, 1)?;
         let instead = self.int(INSTEAD.into())?;
         self.emit(Instr::FLUSHTS);

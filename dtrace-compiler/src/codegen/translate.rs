@@ -9,7 +9,7 @@ use crate::sema::{IdentId, Node, XlatorId};
 use crate::types::{Member, Type};
 
 impl Gen<'_, '_> {
-    /// Generates something with a translator's parameter in a register.
+    /// Generates code with a translator's parameter in a register.
     fn with_param<T>(
         &mut self,
         param: IdentId,
@@ -48,7 +48,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// All members of a translation, in scratch space, for an assignment.
+    /// Generates all members of a translation in scratch space, for an assignment.
     pub(super) fn copy_translated(
         &mut self,
         xlator: XlatorId,
@@ -80,7 +80,7 @@ impl Gen<'_, '_> {
         Ok(whole)
     }
 
-    /// All members of a translation, in memory of `alloca`, for a value of its own.
+    /// Generates all members of a translation in memory of `alloca`, for a value.
     pub(super) fn expand(&mut self, xlator: XlatorId, input: Register) -> Result<Register> {
         let translator = self.session.state.xlators[xlator.0].clone();
         let output = self.session.types().resolve(translator.output);

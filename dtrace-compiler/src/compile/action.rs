@@ -14,7 +14,7 @@ use crate::sema::{Function, IdentId, Kind, Node, Session, TracingFunction};
 /// The default number of frames (`dtrace_stackframes_default`).
 const USUAL_FRAMES: u64 = 20;
 
-/// The actions of a call; gives its format, if it has one.
+/// Adds the actions of a call. Returns its format, if it has one.
 pub(super) fn compile(
     session: &mut Session<'_>,
     node: &Node,
@@ -87,7 +87,7 @@ pub(super) fn compile(
         }
         TracingFunction::Return => {
             let message =
-                "return( ) is not there: what a probe is in goes on as it would without it";
+                "return( ) is not supported: probes cannot change the return value of a function";
             return session.error_at(node.place, ErrTag::FuncUndef, message);
         }
         TracingFunction::Tracemem => tracemem(session, args, actions)?,
@@ -97,10 +97,10 @@ pub(super) fn compile(
 }
 
 fn plain(kind: Action, arg: u64) -> Act {
-    Act { kind, difo: None, keys: 0, arg }
+    Act { kind, difo: None, keys: 0, arg, name: None }
 }
 
-/// A DIFO that returns a constant.
+/// Returns a DIFO that returns a constant.
 pub(super) fn constant(value: u64) -> Difo {
     Difo {
         code: vec![Instr::setx(0, 1), Instr::ret(1)],
@@ -112,13 +112,19 @@ pub(super) fn constant(value: u64) -> Difo {
     }
 }
 
-/// A DIFO that returns nothing of use: what `printf` without arguments has.
+/// Returns a DIFO without a useful result, for `printf` without arguments.
 pub(super) fn nothing() -> Difo {
     Difo { code: vec![Instr::ret(0)], integers: Vec::new(), ..constant(0) }
 }
 
 pub(super) fn with_difo(kind: Action, difo: Difo) -> Act {
-    Act { kind, difo: Some(difo), keys: 0, arg: 0 }
+    Act { kind, difo: Some(difo), keys: 0, arg: 0, name: None }
+}
+
+/// The action that records a value.
+pub(super) fn recorded(session: &mut Session<'_>, value: &Node, kind: Action) -> Result<Act> {
+    let difo = codegen::generate(session, value)?;
+    Ok(Act { name: session.argument_name(value), ..with_difo(kind, difo) })
 }
 
 fn library(difo: Difo, action: LibAction) -> Act {
@@ -149,7 +155,7 @@ fn value(
     Ok(())
 }
 
-/// Changes the size of what the last action records.
+/// Changes the size of the last action's datum.
 fn resize(actions: &mut [Act], size: u32) {
     if let Some(difo) = actions.last_mut().and_then(|act| act.difo.as_mut()) {
         difo.returns.size = size;
@@ -185,7 +191,7 @@ impl Tags {
     };
 }
 
-/// The number of the aggregation that an action is called with; a scalar may follow it.
+/// Returns the number of the aggregation that is the argument of an action; a scalar may follow it.
 fn aggregation(
     session: &Session<'_>,
     node: &Node,
@@ -222,7 +228,7 @@ fn aggregation(
     Ok(session.ident(ident).id)
 }
 
-/// An aggregation has to have been assigned, by this program or one before it.
+/// The aggregation must have been assigned, by this program or an earlier one.
 pub(super) fn check_defined(
     session: &Session<'_>,
     node: &Node,
@@ -261,12 +267,12 @@ fn trace(
         let message = format!("{name}( ) may not be applied to an aggregation{hint}");
         return session.error_at(arg.place, agg, message);
     }
-    value(session, arg, Action::DifExpr, actions)?;
+    actions.push(recorded(session, arg, Action::DifExpr)?);
     // The consumer needs the type, and has the same table of types.
     Ok(print.then(|| session.types().printed(session.ty(arg)).into_bytes()))
 }
 
-/// Returns the number of frames: that of the call, else that of an option; 0 leaves it to the kernel. None has more than
+/// Returns the number of frames: that of the call, or that of an option; 0 for the kernel's default. None has more than
 /// `maxframes`.
 fn frames(session: &Session<'_>, said: Option<u64>, option: OptionId) -> u64 {
     let options = &session.state.options;
@@ -329,7 +335,7 @@ pub(super) fn ustack(session: &Session<'_>, call: TracingFunction, args: &[Node]
     Ok(plain(kind, arg.encode()))
 }
 
-/// An address that is shown as what it is in: eight bytes, whatever its type.
+/// Returns the action for an address that is shown as a symbol: eight bytes of any type.
 pub(super) fn symbol(session: &mut Session<'_>, call: TracingFunction, arg: &Node) -> Result<Act> {
     let kind = match call {
         TracingFunction::Mod => Action::Mod,

@@ -5,13 +5,13 @@ use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Llquantize, Lquantize};
 use dtrace_abi::dif::DifType;
 
-use super::action::{constant, stack, symbol, ustack, with_difo};
+use super::action::{constant, recorded, stack, symbol, ustack, with_difo};
 use crate::codegen;
 use crate::error::Result;
 use crate::program::Act;
 use crate::sema::{Function, IdentId, Kind, Node, Session, TracingFunction};
 
-/// The actions of `@name[keys] = function(...)`: the variable, the keys, the value.
+/// Returns the actions of `@name[keys] = function(...)`: the variable, the keys, the value.
 pub(super) fn compile(
     session: &mut Session<'_>,
     node: &Node,
@@ -69,11 +69,11 @@ pub(super) fn compile(
         Some(value) => Some(codegen::generate(session, value)?),
         None => None,
     };
-    actions.push(Act { kind, difo, keys, arg });
+    actions.push(Act { kind, difo, keys, arg, name: None });
     Ok(())
 }
 
-/// A key; stacks and symbols are made by the kernel.
+/// Returns the action for a key. The kernel computes stacks and symbols.
 fn key(session: &mut Session<'_>, key: &Node) -> Result<Act> {
     if let Kind::Func(id, args) = &key.kind
         && let Some(Function::Act(call)) = session.ident(*id).function
@@ -96,10 +96,10 @@ fn key(session: &mut Session<'_>, key: &Node) -> Result<Act> {
             _ => {}
         }
     }
-    Ok(with_difo(Action::DifExpr, codegen::generate(session, key)?))
+    recorded(session, key, Action::DifExpr)
 }
 
-/// Remembers an aggregation's argument; gives the one before it if that was another.
+/// Stores the argument of an aggregation. Returns the previous one, if it was different.
 fn remember(session: &mut Session<'_>, agg: IdentId, arg: u64) -> Option<u64> {
     let signature = session.ident_mut(agg).signature.get_or_insert_default();
     if signature.argument == 0 {
@@ -174,7 +174,7 @@ fn lquantize(session: &mut Session<'_>, node: &Node, agg: IdentId, args: &[Node]
     Ok(now.encode())
 }
 
-/// Names of the arguments of `llquantize`, and the tags of what can be wrong with each.
+/// The names of the arguments of `llquantize`, and the tags of their errors.
 const LL_ARGS: [(&str, ErrTag, ErrTag, ErrTag); 4] = [
     ("factor", ErrTag::LlquantFactortype, ErrTag::LlquantFactorval, ErrTag::LlquantFactormatch),
     ("low magnitude", ErrTag::LlquantLowtype, ErrTag::LlquantLowval, ErrTag::LlquantLowmatch),
@@ -229,7 +229,7 @@ fn llquantize(session: &mut Session<'_>, node: &Node, agg: IdentId, args: &[Node
         let message = "llquantize( ) factor (argument #1) must evenly divide the number of steps per magnitude (argument #4), and the number of steps per magnitude must evenly divide a power of the factor";
         return wrong(ErrTag::LlquantFactoreven, message.into());
     }
-    // One power more than the highest magnitude, and one more, have to fit.
+    // The power after the highest magnitude, plus one, must fit.
     if u64::from(factor).checked_pow(u32::from(high) + 2).is_none() {
         let message = format!(
             "llquantize( ) factor ({factor}) raised to power of high magnitude ({high}) plus 1 overflows 64-bits"

@@ -6,6 +6,7 @@ use dtrace_abi::dif::DifType;
 use dtrace_abi::stability::Attribute;
 
 use super::follow::Follow;
+use super::named::{self, Context};
 use super::{Built, Step, action, aggregate, context};
 use crate::codegen;
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::program::{Act, Ecb, Program, Statement};
 use crate::sema::{IdKind, Kind, Node, Session, Use};
 use crate::surroundings::Description;
 
-/// A statement that has been cooked.
+/// A cooked statement.
 type Cooked = (Node, Place);
 
 /// Compiles a clause for each of its probe descriptions.
@@ -24,11 +25,12 @@ pub(super) fn compile(
     program: &mut Program,
 ) -> Result<()> {
     let end = session.place;
-    for (description, place) in &clause.probes {
-        session.place = *place;
-        context::enter(session, description)?;
+    let contexts = named::contexts(session, clause)?;
+    for Context { description, place, named } in contexts {
+        session.place = place;
+        context::enter(session, &description, named)?;
         session.place = end;
-        let ecb = compile_one(session, clause, description)?;
+        let ecb = compile_one(session, clause, &description)?;
         context::leave(session);
         program.ecbs.push(ecb);
     }
@@ -70,8 +72,8 @@ fn compile_one(
     Ok(ecb)
 }
 
-/// Cooks predicate and body. The body comes first, for it may declare what the predicate asks for; if
-/// that does not work for want of a variable, the predicate does.
+/// Cooks the predicate and the body. The body is first, because it may declare variables of the predicate; if a
+/// variable of the body is missing, the predicate is first.
 fn cook(
     session: &mut Session<'_>,
     clause: &Built,
@@ -129,7 +131,7 @@ fn cook_body(session: &mut Session<'_>, body: &[Step]) -> Result<(Vec<Cooked>, A
     Ok((cooked, attr))
 }
 
-/// The actions of a statement; gives its format, if it has one.
+/// Returns the actions of a statement, and its format, if it has one.
 fn statement(
     session: &mut Session<'_>,
     node: &Node,
@@ -146,7 +148,7 @@ fn statement(
         _ => {
             let mut difo = codegen::generate(session, node)?;
             difo.returns = DifType::VOID;
-            actions.push(Act { kind: Action::DifExpr, difo: Some(difo), keys: 0, arg: 0 });
+            actions.push(action::with_difo(Action::DifExpr, difo));
             Ok(None)
         }
     }

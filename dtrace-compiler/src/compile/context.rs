@@ -11,8 +11,12 @@ use crate::surroundings::{Description, Matches, ProbeInfo, ProviderAttributes};
 /// Names whose attributes are those of the probe's provider.
 const NAMES: [&str; 5] = ["probeprov", "probemod", "probefunc", "probename", "args"];
 
-/// Enters the context of a probe description.
-pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Result<()> {
+/// Enters the context of a probe description. `named` has the arguments that the clause uses by name.
+pub(super) fn enter(
+    session: &mut Session<'_>,
+    description: &Description,
+    named: Option<ProbeInfo>,
+) -> Result<()> {
     let info = match session.surroundings.probes(description) {
         Matches::None if session.state.options.no_probes => None,
         Matches::None => {
@@ -25,7 +29,7 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
         Matches::One(info) => Some(info),
         Matches::Several(info) => Some(info).filter(|info| is_stable(info, description)),
     };
-    if let Some(info) = &info {
+    if let Some(info) = named.as_ref().or(info.as_ref()) {
         look_in(session, &info.module)?;
     }
     let attributes = match &info {
@@ -52,11 +56,11 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
     for (name, attr) in NAMES.into_iter().zip(values) {
         set_attr(session, name, attr);
     }
-    session.probe = Some(Probe { description: description.clone(), info, attr });
+    session.probe = Some(Probe { description: description.clone(), info, named, attr });
     Ok(())
 }
 
-/// Leaves it again.
+/// Leaves the context.
 pub(super) fn leave(session: &mut Session<'_>) {
     for name in NAMES {
         set_attr(session, name, Attribute::DEFAULT);
@@ -65,7 +69,7 @@ pub(super) fn leave(session: &mut Session<'_>) {
     session.state.types.look_in(None);
 }
 
-/// Selects the declarations of the probe's module, which come before those of others.
+/// Selects the declarations of the probe's module, which precede those of others.
 fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     let room = session.types().room(module);
     let failed = room.and_then(|room| session.state.modules.get(room)?.failed.clone());
@@ -73,7 +77,7 @@ fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// For names that mean something before it is known for which probe: those of the first one's module.
+/// Selects the declarations of the first probe's module, for names that are resolved before the probe is known.
 pub(super) fn approach(session: &mut Session<'_>, description: Option<&Description>) {
     let module = description.and_then(|of| match session.surroundings.probes(of) {
         Matches::One(info) | Matches::Several(info) => Some(info.module),
@@ -89,8 +93,8 @@ fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {
     }
 }
 
-/// Returns whether several probes can be compiled as one: their arguments must be stable, and the parts that are left open
-/// in the description must not be.
+/// Returns whether several probes can be compiled as one: their arguments must be stable, and the open parts of the
+/// description must not be.
 fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
     let attributes = &info.attributes;
     let open = [

@@ -1,4 +1,4 @@
-//! Which actions may follow which (`dt_stmt_append`, dt_cc.c).
+//! The allowed orders of actions (`dt_stmt_append`, dt_cc.c).
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::action::Action;
@@ -15,7 +15,7 @@ fn is_destructive(act: &Act) -> bool {
         || act.kind == Action::DifExpr && act.difo.as_ref().is_some_and(|difo| difo.destructive)
 }
 
-/// The actions of a clause so far, as far as they restrict those that follow.
+/// The restrictions by the previous actions of a clause.
 #[derive(Default)]
 pub(super) struct Follow {
     commits: bool,

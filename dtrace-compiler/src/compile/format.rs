@@ -1,12 +1,12 @@
-//! Formats of `printf` and the like: what they are made of (`dt_printf_create`, dt_printf.c), and how
-//! they go to the kernel (`dtrace_printf_format`).
+//! Formats of `printf` and similar functions: their conversions (`dt_printf_create`, dt_printf.c), and the form that
+//! the kernel receives (`dtrace_printf_format`).
 
 use dtrace_abi::ErrTag;
 
 use crate::error::Result;
 use crate::sema::Session;
 
-/// A conversion, with what comes before it.
+/// A conversion, with the text before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conversion {
     /// Text before it.
@@ -23,7 +23,7 @@ pub(super) struct Conversion {
     pub name: String,
     /// `*` before the point.
     pub width_argument: bool,
-    /// `*` behind it.
+    /// `*` after it.
     pub precision_argument: bool,
     /// `@`
     pub aggregation: bool,
@@ -33,12 +33,12 @@ pub(super) struct Conversion {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Format {
     pub conversions: Vec<Conversion>,
-    /// Text behind the last conversion.
+    /// Text after the last conversion.
     rest: Vec<u8>,
 }
 
 impl Conversion {
-    /// As the kernel keeps it: flags in one order, and letters that say what the types have said.
+    /// Returns the kernel's form: flags in a fixed order, and letters by the types of the arguments.
     fn write(&self, letters: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.before);
         out.push(b'%');
@@ -65,7 +65,7 @@ impl Conversion {
         out.extend_from_slice(letters.as_bytes());
     }
 
-    /// Its letters for a value of so many bytes, with a sign or not.
+    /// Returns its letters for a value of this size and signedness.
     pub fn letters(&self, size: u64, signed: bool) -> String {
         let long = if size == 8 { "ll" } else { "" };
         let last = self.name.chars().next_back().unwrap_or('%');
@@ -84,7 +84,7 @@ impl Conversion {
 }
 
 impl Format {
-    /// As the kernel keeps it, with the letters of each conversion.
+    /// Returns the kernel's form, with the letters of each conversion.
     pub fn write(&self, letters: &[String]) -> Vec<u8> {
         let mut out = Vec::new();
         for (conversion, letters) in self.conversions.iter().zip(letters) {
@@ -95,7 +95,7 @@ impl Format {
     }
 }
 
-/// The values that a conversion takes.
+/// The values that a conversion accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Address,
@@ -103,7 +103,7 @@ pub(super) enum Takes {
     SmallInteger,
     Integer,
     Float,
-    /// Just this type.
+    /// Exactly this type.
     Type(&'static str),
     Short,
     Long,
@@ -166,7 +166,7 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
     })
 }
 
-/// Reads a format. Conversions are counted from 1, text behind the last one not.
+/// Parses a format. Conversions are numbered from 1; the text after the last one has no number.
 pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Format> {
     let mut conversions = Vec::new();
     let mut before = Vec::new();

@@ -1,4 +1,4 @@
-//! From trees to programs (dt_cc.c).
+//! Compiles trees to programs (dt_cc.c).
 
 mod action;
 mod aggregate;
@@ -6,6 +6,7 @@ mod clause;
 mod context;
 mod follow;
 mod format;
+mod named;
 mod print;
 mod spec;
 mod sugar;
@@ -38,7 +39,7 @@ enum Step {
     If(Node, Vec<Step>, Vec<Step>),
 }
 
-/// Compiles what has been parsed.
+/// Compiles a parsed source.
 pub(crate) fn compile(
     session: &mut Session<'_>,
     parsed: Parsed,
@@ -76,7 +77,7 @@ pub(crate) fn compile(
     Ok(program)
 }
 
-/// Does what an item says; a clause is built and left for later.
+/// Processes an item; a clause is only built.
 fn declare(
     session: &mut Session<'_>,
     item: &Item,
@@ -133,7 +134,7 @@ fn steps(session: &mut Session<'_>, body: &[Stmt]) -> Result<Vec<Step>> {
         .collect()
 }
 
-/// The last argument has to be referred to: it is not if there are more than the program takes.
+/// Checks that the program uses the last argument; otherwise there are too many arguments.
 fn check_arguments(session: &Session<'_>, arguments: &Arguments<'_>) -> Result<()> {
     let (Some(last), Some(false)) = (arguments.all.last(), arguments.used.last()) else {
         return Ok(());

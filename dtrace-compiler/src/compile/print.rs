@@ -3,15 +3,14 @@
 use dtrace_abi::ErrTag;
 use dtrace_abi::action::Action;
 
-use super::action::{check_defined, constant, nothing, with_difo};
+use super::action::{check_defined, constant, nothing, recorded, with_difo};
 use super::format::{self, Takes};
-use crate::codegen;
 use crate::error::Result;
 use crate::program::Act;
 use crate::sema::{Function, IdentId, Kind, Node, Session};
 use crate::types::Type;
 
-/// The file that `freopen("")` stands for: the first output (`DT_FREOPEN_RESTORE`, dt_impl.h).
+/// The file name of `freopen("")`: the original output (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
 
 /// The use of a format.
@@ -65,7 +64,7 @@ pub(super) fn printf(
         actions.push(with_difo(kind, nothing()));
     }
     for value in values {
-        actions.push(with_difo(kind, codegen::generate(session, value)?));
+        actions.push(recorded(session, value, kind)?);
     }
     Ok(Some(text))
 }
@@ -112,8 +111,8 @@ pub(super) fn printa(
                     let values = keys(session, agg);
                     let function = session.ident(agg).agg_function;
                     let function = function.and_then(|id| session.ident(id).function);
-                    // One format shows all of several aggregations, and FreeBSD 13 shows a negative sum beside a count()
-                    // as one: that all have signs does no harm.
+                    // One format shows several aggregations, and FreeBSD 13 shows a negative sum beside a count() as
+                    // negative: treating all as signed does no harm.
                     let aggregation = match function {
                         _ if aggs.len() > 1 => Some(Action::Sum),
                         Some(Function::Agg(action)) => Some(action),
@@ -130,14 +129,14 @@ pub(super) fn printa(
     Ok(format)
 }
 
-/// Nodes of the types of an aggregation's keys.
+/// Returns nodes with the types of an aggregation's keys.
 fn keys(session: &Session<'_>, agg: IdentId) -> Vec<Node> {
     let signature = session.ident(agg).signature.as_ref();
     let params = signature.map(|signature| &signature.params[..]).unwrap_or_default();
     params.iter().flatten().map(|param| (*param.node).clone()).collect()
 }
 
-/// Aggregations that are printed together have the same keys.
+/// Checks that aggregations that are printed together have the same keys.
 fn compare_keys(session: &Session<'_>, first: IdentId, second: IdentId) -> Result<()> {
     let (left, right) = (keys(session, first), keys(session, second));
     let (first, second) = (&session.ident(first).name, &session.ident(second).name);
@@ -166,8 +165,7 @@ fn compare_keys(session: &Session<'_>, first: IdentId, second: IdentId) -> Resul
     Ok(())
 }
 
-/// Compares a format to the values that it is used with; gives how many it takes, and the format as it
-/// goes to the kernel.
+/// Checks a format against its values. Returns the number of values that it uses, and the kernel's form of the format.
 fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result<(usize, Vec<u8>)> {
     let Values { function, before, values, aggregation } = with;
     let format = format::parse(session, text)?;
@@ -280,7 +278,7 @@ fn is_named(session: &Session<'_>, value: &Node, names: &[&str]) -> bool {
     names.contains(&session.types().name(ty).as_str())
 }
 
-/// Whether one of the names that lead to a type is one of these.
+/// Returns whether a type, or a typedef on the way to it, has one of these names.
 fn is_typedef_of(session: &Session<'_>, value: &Node, names: &[&str]) -> bool {
     let mut ty = session.ty(value);
     while let Type::Typedef(name, to) = session.types().get(ty) {

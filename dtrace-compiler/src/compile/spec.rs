@@ -9,8 +9,7 @@ use crate::sema::Session;
 use crate::surroundings::Description;
 use crate::syntax::ProbeSpec;
 
-/// What the last part of a description is: with `-n` and in files a name, with `-P` a provider, and so
-/// on.
+/// The meaning of the last part of a description: with `-n` and in files a name, with `-P` a provider, and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Specifies {
     /// `-P`
@@ -24,7 +23,7 @@ pub enum Specifies {
     Name,
 }
 
-/// The program's arguments, and which of them it has referred to.
+/// The program's arguments, and whether it uses each.
 pub(super) struct Arguments<'a> {
     pub all: &'a [String],
     pub used: Vec<bool>,
@@ -79,8 +78,8 @@ fn by_id(session: &Session<'_>, id: u64, specifies: Specifies) -> Result<Descrip
     session.error(ErrTag::PdescInval, message)
 }
 
-/// The pattern that matches a name and nothing else: names of functions in Rust have brackets and stars.
-fn literally(name: &str) -> String {
+/// Returns the pattern that matches only this name: names of functions in Rust contain brackets and stars.
+pub(super) fn literally(name: &str) -> String {
     let mut pattern = String::new();
     for character in name.chars() {
         if matches!(character, '*' | '?' | '[' | '\\') {
@@ -105,7 +104,7 @@ fn by_name(
         (&mut description.function, limits::FUNCTION_NAME),
         (&mut description.name, limits::PROBE_NAME),
     ];
-    // From the last part on; those before it that are not there are empty.
+    // Fills parts from the last one on; missing leading parts are empty.
     let last = match specifies {
         Specifies::Provider => Field::Provider,
         Specifies::Module => Field::Module,
@@ -126,7 +125,7 @@ fn by_name(
     Ok(description)
 }
 
-/// A part with the macro argument or variable in it replaced.
+/// Returns a part with its macro argument or variable replaced.
 fn substitute(
     session: &Session<'_>,
     part: &str,

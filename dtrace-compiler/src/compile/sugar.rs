@@ -1,8 +1,7 @@
 //! `if` and `else`: clauses with predicates (dt_sugar.c).
 //!
-//! Each condition becomes a variable of the clause's, each run of statements a clause of its own whose
-//! predicate asks for that variable. A fault in one of them sets a variable of the thread's, so that the
-//! others are not executed.
+//! Each condition becomes a clause-local variable, and each run of statements a separate clause with a predicate that
+//! tests the variable. A fault in one of them sets a thread-local variable, so that the others are skipped.
 
 use super::{Built, Step};
 use crate::error::Result;
@@ -18,7 +17,7 @@ struct Expander<'s, 'a> {
     clauses: Vec<Built>,
 }
 
-/// The clauses that a clause stands for.
+/// Returns the clauses to which a clause expands.
 pub(super) fn expand(session: &mut Session<'_>, clause: Built) -> Result<Vec<Built>> {
     if !clause.body.iter().any(|step| matches!(step, Step::If(..))) {
         return Ok(vec![clause]);
@@ -89,7 +88,7 @@ impl Expander<'_, '_> {
         }
     }
 
-    /// A clause that works a condition out, on top of the one before it; gives its number.
+    /// Adds a clause that evaluates a condition, combined with the enclosing one. Returns its number.
     fn condition(&mut self, test: Node, before: u32) -> Result<u32> {
         self.conditions += 1;
         let number = self.conditions;

@@ -1,7 +1,7 @@
-//! Types and constants from what an image declares.
+//! Defines the types and constants that an image declares.
 //!
-//! Everything is where Rust has put it: members have the offsets that are declared, whatever C would have made of them. What D
-//! cannot be told of is bytes.
+//! Members have the declared offsets of Rust, not those of C's layout. Data that D cannot represent are arrays of
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::types::{Member, Type, TypeId, Types};
 
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
-/// Most levels of structs, arrays or pointers.
+/// The greatest number of levels of structs, arrays or pointers.
 const DEEPEST: usize = 256;
 
-/// Adds types to those of the module that declares now. Gives the constants of its enums.
+/// Adds types to the current module. Returns the constants of its enums.
 pub(crate) fn define(
     types: &mut Types,
     declared: &Declarations,
@@ -55,7 +55,7 @@ fn enumeration(types: &mut Types, of: &Enum) -> TypeId {
 
 struct Definer<'a, 't> {
     types: &'t mut Types,
-    /// By tag, of which there is one room: the struct, its type, and the type that its name stands for.
+    /// By tag (structs and unions share a namespace): the struct, its type, and the type of its name.
     structs: BTreeMap<&'a str, (&'a Struct, TypeId, TypeId)>,
     done: BTreeSet<&'a str>,
 }
@@ -110,7 +110,7 @@ impl<'a> Definer<'a, '_> {
                 self.types.size(ty) == each && field.offset.is_multiple_of(align.max(1))
             })
             .map(|(ty, _)| ty)
-            // A word of a machine that has others than D.
+            // A word of a machine whose words differ from D's.
             .or_else(|| self.word(&field.c_type, each, field.offset));
         let counts = || field.dimensions.iter().map(|&count| u32::try_from(count));
         match element.filter(|_| whole && counts().all(|count| count.is_ok())) {
@@ -122,7 +122,7 @@ impl<'a> Definer<'a, '_> {
         }
     }
 
-    /// The type of a name, and what its address is a multiple of.
+    /// Returns the type of a name, and its alignment.
     fn element(
         &mut self,
         name: &'a str,
@@ -173,7 +173,7 @@ impl<'a> Definer<'a, '_> {
         }
     }
 
-    /// An unsigned integer in place of a pointer or a number that has another size on the machine.
+    /// Returns an unsigned integer instead of a pointer or a number that has another size on the machine.
     fn word(&mut self, name: &str, size: u64, offset: u64) -> Option<TypeId> {
         let is_scalar = name.ends_with('*')
             || self.named(name).is_some_and(|ty| self.types.kind(ty) == CtfKind::Integer);

@@ -1,12 +1,14 @@
-//! What an image declares for programs in D: structs and enums that its probes carry, and translators.
+//! The declarations of an image for D programs: structs and enums of its probes, and translators.
 //!
-//! Images in Rust have no CTF, from which D knows the types of those in C. What they have is text that `sdt-core`'s
-//! `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in a section (`sdt_core::layout` documents it): lines
-//! of words with tabs between them, and NULs anywhere, which mean nothing. A kernel hands it to consumers, who give it to
+//! For images in C, D gets types from CTF. Images in Rust have no CTF, but text that `sdt-core`'s `#[derive(CType)]`,
+//! `#[derive(Argument)]` and `sdt_translator!` emit into a section (documented in `sdt_core::layout`): lines of words
+//! separated by tabs. NULs are ignored. A kernel sends it to consumers, which pass it to
 //! [`Compiler::module`](crate::Compiler::module).
 //!
 //! ```text
 //! provider  NAME
+//! probe     PROVIDER    NAME
+//! argument  NAME        WORDS   TYPE       TYPE
 //! struct    C_NAME      SIZE    ALIGNMENT
 //! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
@@ -19,43 +21,50 @@ mod define;
 
 pub(crate) use define::define;
 
-/// Why what an image declares is not taken.
+/// The reason why the declarations of an image are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredError {
-    /// A line is not as `sdt-core` writes it.
+    /// A line has a form that `sdt-core` does not write.
     #[error(
-        "line {number} of what it declares is {line:?}, which this version does not understand"
+        "line {number} of its declarations, {line:?}, has an unknown form: build it with the \
+         sdt-core of this release"
     )]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         number: usize,
         /// The text.
         line: String,
     },
     /// Two structs or enums have one name.
     #[error(
-        "two different structs or enums are called {0}: give one another `#[c_name = \"...\"]`"
+        "two different structs or enums have the C name {0}: rename one with `#[c_name = \"...\"]`"
     )]
     Clash(String),
     /// Two constants have one name.
-    #[error("two constants are called {0}: give one another `#[c_name = \"...\"]`")]
+    #[error("two constants have the C name {0}: rename one with `#[c_name = \"...\"]`")]
     Constant(String),
-    /// A struct has a field outside of it, or two at one place.
-    #[error("the fields of {0} overlap or reach beyond it")]
+    /// A field of a struct is outside of it, or overlaps another one.
+    #[error(
+        "the fields of {0} overlap, or end beyond its size: correct its implementation of \
+             `CType`"
+    )]
     Overlap(String),
     /// Structs, pointers or arrays within each other have more than 256 levels.
-    #[error("{0} has more than 256 levels of structs, arrays or pointers")]
+    #[error(
+        "{0} has more than 256 levels of structs, arrays or pointers: make an inner type \
+             opaque with `#[c_type(opaque)]`"
+    )]
     Deep(String),
     /// Structs contain each other.
-    #[error("{0} contains itself")]
+    #[error("{0} contains itself by value: correct its implementation of `CType`")]
     Endless(String),
 }
 
-/// Most dimensions of an array: so many are written of each field.
+/// The number of dimensions in the description of each field.
 const DIMENSIONS: usize = 3;
 
-/// What every kernel declares that knows which process runs, and on which CPU: `psinfo_t`, `lwpsinfo_t`, `cpuinfo_t`, `curpsinfo`,
-/// `curlwpsinfo`, `curcpu` and what illumos has beside them, from D's own variables.
+/// Returns the declarations of every kernel that knows the running process and the CPU: `psinfo_t`, `lwpsinfo_t`,
+/// `cpuinfo_t`, `curpsinfo`, `curlwpsinfo`, `curcpu` and the related ones of illumos, based on D's own variables.
 pub fn processes() -> Vec<u8> {
     let lines = include_str!("process.d").lines();
     lines.flat_map(|line| [b"text\t", line.as_bytes(), b"\n"].concat()).collect()
@@ -64,8 +73,10 @@ pub fn processes() -> Vec<u8> {
 /// The declarations of modules: providers, structs and enums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
-    /// Names of the providers that are there while the module is, each once. Of several modules there are none.
+    /// The names of the module's providers, without duplicates. Empty for several modules.
     pub providers: Vec<String>,
+    /// Their probes whose arguments have names, each once; none whose declarations differ.
+    pub probes: Vec<Probe>,
     /// Their structs and unions, each once.
     pub structs: Vec<Struct>,
     /// Their enums, each once.
@@ -74,22 +85,62 @@ pub struct Declarations {
     pub text: String,
 }
 
+/// A probe whose arguments have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its provider.
+    pub provider: String,
+    /// Its name, as DTrace lists it.
+    pub name: String,
+    /// Its arguments, in order.
+    pub arguments: Vec<Named>,
+}
+
+/// An argument with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name in Rust, without `r#`; empty if it is no name in D.
+    pub name: String,
+    /// The number of D's arguments that it occupies: 1 or 2.
+    pub words: usize,
+    /// The C type of each word as the probe passes it; empty in an image with a framework, whose records have the types.
+    pub types: Vec<String>,
+}
+
+impl Named {
+    /// Whether the types are known.
+    pub const fn is_typed(&self) -> bool {
+        !self.types.is_empty()
+    }
+
+    fn new(name: &str, words: &str, types: &[&str]) -> Option<Self> {
+        let words = words.parse().ok()?;
+        let types: Vec<_> =
+            types.iter().filter(|ty| !ty.is_empty()).map(|&ty| ty.to_owned()).collect();
+        let is_good = (name.is_empty() || is_identifier(name))
+            && (1..=2).contains(&words)
+            && (types.is_empty() || types.len() == words)
+            && types.iter().all(|ty| is_type(ty));
+        is_good.then(|| Self { name: name.to_owned(), words, types })
+    }
+}
+
 /// An enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enum {
-    /// As D names it: `enum link_state`, or a name without `enum`, which is a typedef.
+    /// The name in D: `enum link_state`, or the name of a typedef without `enum`.
     pub name: String,
     /// Its constants, in order: name and value.
     pub constants: Vec<(String, i32)>,
 }
 
 impl Enum {
-    /// Its name without `enum`.
+    /// Returns the name without `enum`.
     pub fn tag(&self) -> &str {
         self.name.strip_prefix("enum ").unwrap_or(&self.name)
     }
 
-    /// Whether its name is one without `enum`.
+    /// Returns whether the name is that of a typedef.
     pub fn is_typedef(&self) -> bool {
         self.tag() == self.name
     }
@@ -100,7 +151,7 @@ impl Enum {
 pub struct Struct {
     /// Whether it is a struct or a union.
     pub kind: Kind,
-    /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
+    /// The name in D: `struct packet`, or the name of a typedef without `struct`.
     pub name: String,
     /// Bytes.
     pub size: u64,
@@ -113,14 +164,14 @@ pub struct Struct {
 /// The kinds of types with fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Fields one behind another.
+    /// Fields with different offsets.
     Struct,
-    /// Fields in one place.
+    /// Fields that share their memory.
     Union,
 }
 
 impl Kind {
-    /// C's word for it.
+    /// Returns the keyword in C.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Struct => "struct",
@@ -134,9 +185,9 @@ impl Kind {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Bytes from the start of the struct.
+    /// The offset in the struct in bytes.
     pub offset: u64,
-    /// Bytes of all elements.
+    /// The size of all elements in bytes.
     pub size: u64,
     /// The number of elements in each dimension, the outermost first; empty if it is no array.
     pub dimensions: Vec<u64>,
@@ -145,13 +196,13 @@ pub struct Field {
 }
 
 impl Struct {
-    /// Its name without `struct` or `union`.
+    /// Returns the name without `struct` or `union`.
     pub fn tag(&self) -> &str {
         let tag = self.name.strip_prefix(self.kind.word()).and_then(|tag| tag.strip_prefix(' '));
         tag.unwrap_or(&self.name)
     }
 
-    /// Whether its name is one without `struct` or `union`.
+    /// Returns whether the name is that of a typedef.
     pub fn is_typedef(&self) -> bool {
         self.tag() == self.name
     }
@@ -175,17 +226,17 @@ fn is_identifier(word: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether a name is one that providers can have: such have dashes and dots in them, too.
+/// Returns whether a provider can have this name, which may contain dashes and dots.
 fn is_provider(name: &str) -> bool {
     is_identifier(&name.replace(['-', '.'], "_"))
 }
 
-/// Whether a name is an enum's: `enum state` or `state_t`.
+/// Returns whether an enum can have this name: `enum state` or `state_t`.
 fn is_enum(name: &str) -> bool {
     is_identifier(name.strip_prefix("enum ").unwrap_or(name))
 }
 
-/// Whether a text is a type: names, with stars behind or between them.
+/// Returns whether a text is a type: names, and stars after or between them.
 fn is_type(text: &str) -> bool {
     let mut words = text.split([' ', '*']);
     words.next().is_some_and(is_identifier)
@@ -193,10 +244,10 @@ fn is_type(text: &str) -> bool {
 }
 
 impl Declarations {
-    /// Understands what an image says.
+    /// Parses the declarations of an image.
     ///
     /// # Errors
-    /// A line is none of those above, or two things have one name.
+    /// If a line has an unknown form, or two objects have one name.
     pub fn parse(text: &[u8]) -> Result<Self, DeclaredError> {
         let text: Vec<u8> = text.iter().copied().filter(|&byte| byte != 0).collect();
         let text = String::from_utf8_lossy(&text);
@@ -213,6 +264,16 @@ impl Declarations {
     fn line(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
+            ["probe", provider, name] if is_provider(provider) && is_provider(name) => {
+                self.probes.push(Probe {
+                    provider: provider.to_owned(),
+                    name: name.to_owned(),
+                    arguments: Vec::new(),
+                });
+            }
+            ["argument", name, words, ref types @ ..] => {
+                self.probes.last_mut()?.arguments.push(Named::new(name, words, types)?);
+            }
             ["struct", name, size, align] => {
                 self.structs.push(Struct::new(Kind::Struct, [name, size, align])?);
             }
@@ -256,10 +317,11 @@ impl Declarations {
     /// Sorts all declarations, and removes duplicates.
     ///
     /// # Errors
-    /// Two different things have one name.
+    /// If two different objects have one name.
     pub fn settle(&mut self) -> Result<(), DeclaredError> {
         self.providers.sort();
         self.providers.dedup();
+        self.settle_probes();
         for of in &mut self.structs {
             of.fields.sort_by_key(|field| field.offset);
         }
@@ -267,7 +329,7 @@ impl Declarations {
         self.structs.dedup();
         self.enums.sort_by(|a, b| a.tag().cmp(b.tag()));
         self.enums.dedup();
-        // Structs and enums have one room for their names, as in C.
+        // Structs and enums share a namespace, as in C.
         let structs = self.structs.iter().map(|of| (of.tag(), &of.name));
         let mut names: Vec<_> =
             structs.chain(self.enums.iter().map(|of| (of.tag(), &of.name))).collect();
@@ -282,5 +344,17 @@ impl Declarations {
             Some(two) => Err(DeclaredError::Constant(two[0].clone())),
             None => Ok(()),
         }
+    }
+
+    /// Sorts the probes, and removes duplicates and those whose declarations differ: their names mean different arguments.
+    fn settle_probes(&mut self) {
+        self.probes.sort_by(|a, b| (&a.provider, &a.name).cmp(&(&b.provider, &b.name)));
+        self.probes.dedup();
+        let is_one = |one: &Probe, other: &Probe| {
+            (&one.provider, &one.name) == (&other.provider, &other.name)
+        };
+        let all = std::mem::take(&mut self.probes);
+        let groups = all.chunk_by(is_one).filter(|group| group.len() == 1);
+        self.probes = groups.flatten().cloned().collect();
     }
 }

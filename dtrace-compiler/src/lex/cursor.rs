@@ -28,7 +28,7 @@ impl<'a> Cursor<'a> {
         self.rest.first().copied()
     }
 
-    /// The byte behind it.
+    /// Returns the byte after the current one.
     pub fn second(&self) -> Option<u8> {
         self.rest.get(1).copied()
     }

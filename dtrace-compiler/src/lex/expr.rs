@@ -26,7 +26,7 @@ pub(super) fn token(cursor: &mut Cursor<'_>) -> TokenKind {
         (b'.', Some(b'0'..=b'9')) | (b'0'..=b'9', _) => number(cursor),
         _ if is_blank(first) => {
             cursor.eat_while(is_blank_in_line);
-            // A line's end is a token of its own: behind it a control line may begin.
+            // The end of a line is a separate token, because a control line may begin after it.
             if cursor.eaten() == 0 {
                 cursor.bump();
             }
@@ -49,8 +49,8 @@ const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'`')
 }
 
-/// A `/` divides, unless the end, `;`, `{` or another `/` comes next: then it ends a predicate. That a
-/// comment begins with a `/` as well makes no difference, in dtrace(1) neither.
+/// A `/` divides, unless the end, `;`, `{` or another `/` comes next: then it ends a predicate. This includes a `/`
+/// that begins a comment, as in dtrace(1).
 fn slash(cursor: &mut Cursor<'_>) -> TokenKind {
     let mut ahead = *cursor;
     ahead.bump();
@@ -99,7 +99,7 @@ fn macro_name(cursor: &mut Cursor<'_>) -> TokenKind {
     kind
 }
 
-/// The longer of what an integer would take and what a number with a point would take.
+/// Returns the longer one of an integer and a floating-point number.
 fn number(cursor: &mut Cursor<'_>) -> TokenKind {
     let (mut int, mut float) = (*cursor, *cursor);
     integer(&mut int);
@@ -125,8 +125,8 @@ fn number(cursor: &mut Cursor<'_>) -> TokenKind {
     }
 }
 
-/// From a quote to the next one. A line's end cuts it off; the source's end, or a backslash before a
-/// line's end, leaves the quote alone as a byte that begins nothing.
+/// Lexes a string or character up to the closing quote. The end of a line cuts it off; at the end of the source, or
+/// after a backslash at the end of a line, the quote is an invalid byte.
 fn quoted(cursor: &mut Cursor<'_>, quote: u8, whole: TokenKind, cut: TokenKind) -> TokenKind {
     let mut ahead = *cursor;
     ahead.bump();

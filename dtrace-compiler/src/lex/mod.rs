@@ -1,7 +1,7 @@
 //! The lexer: a function from the rest of a source to the next token.
 //!
 //! It keeps no state and knows no names. The parser chooses one of D's two vocabularies with each call: that of probe
-//! descriptions, or that of everything else. Malformed text becomes a token that says so.
+//! descriptions, or that of everything else. Malformed text becomes a token of its own kind.
 
 mod cursor;
 mod expr;
@@ -11,7 +11,7 @@ mod token;
 pub use cursor::Cursor;
 pub use token::{Punct, Token, TokenKind, Vocabulary};
 
-/// The first token of `rest`; at the end of the source, an empty [`TokenKind::End`].
+/// Returns the first token of `rest`; at the end of the source, an empty [`TokenKind::End`].
 ///
 /// `line_start` says that `rest` begins a line: only there `#` begins a control line.
 pub fn token(vocabulary: Vocabulary, rest: &[u8], line_start: bool) -> Token {
@@ -38,8 +38,7 @@ fn control(cursor: &mut Cursor<'_>) -> Option<TokenKind> {
     Some(if interpreter { TokenKind::Blank } else { TokenKind::Control })
 }
 
-/// Eats `//` and what follows it in the line, which libdtrace refuses. `//*` is none: there a predicate ends, and a
-/// comment begins.
+/// Eats a `//` comment, which libdtrace refuses. `//*` is not one: it ends a predicate and begins a comment.
 fn line_comment(cursor: &mut Cursor<'_>) -> bool {
     let mut ahead = *cursor;
     ahead.bump_by(2);

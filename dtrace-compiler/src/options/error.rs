@@ -1,12 +1,12 @@
-//! Why an option cannot be set.
+//! Errors of options.
 
-/// Why an option was not set. The texts are libdtrace's.
+/// The reason why an option was not set, in libdtrace's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// No option has this name.
     #[error("Invalid option name")]
     Name,
-    /// The option does not take this value.
+    /// The option does not accept this value.
     #[error("Invalid value for specified option")]
     Value,
     /// The text is not a version.

@@ -1,4 +1,4 @@
-//! Options of D: the values, and the [table](ALL) that says for each what it takes and who uses it.
+//! Options of D: the values, and the [table](ALL) of all options with their values and users.
 
 mod error;
 mod table;
@@ -122,8 +122,8 @@ impl Options {
         self.get(id) != UNSET
     }
 
-    /// Returns the value of a numbered option: the one that was set, else the default of the [table](ALL). `None` if there is
-    /// no default: the option is off, or the kernel decides.
+    /// Returns the value of a numbered option: the one that was set, otherwise the default in the [table](ALL). `None`
+    /// if there is no default: the option is off, or the kernel decides.
     pub fn number(&self, id: OptionId) -> Option<i64> {
         static DEFAULTS: LazyLock<Options> = LazyLock::new(table::defaults);
         let values = if self.is_set(id) { self } else { &*DEFAULTS };
@@ -149,7 +149,7 @@ impl Options {
     /// Sets an option from its name and its value as text, as `#pragma D option name=value` does.
     ///
     /// # Errors
-    /// No option has this name, it does not take the value, or it can be set on the command line only.
+    /// If no option has this name, if it does not accept the value, or if it can only be set on the command line.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
         let option = OptionInfo::find(name).ok_or(OptionError::Name)?;
         if option.settable_by == SettableBy::CommandLine {
@@ -214,7 +214,7 @@ mod tests {
     fn the_table_is_sorted_and_complete() {
         assert!(ALL.is_sorted_by_key(|option| option.name));
         for id in OptionId::ALL {
-            // A kernel with zones has it, not libdtrace.
+            // The option exists in kernels with zones, not in libdtrace.
             if *id == OptionId::Zone {
                 continue;
             }

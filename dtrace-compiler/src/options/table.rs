@@ -101,7 +101,7 @@ pub enum SettableBy {
 /// How [`Options::set`] stores an option.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setter {
-    /// As the number of the kernel's option.
+    /// Stored under the number of the kernel's option.
     Number(OptionId),
     /// As a flag.
     Flag(fn(&mut Options) -> &mut bool),
@@ -203,7 +203,7 @@ pub const ALL: &[OptionInfo] = {
     use User::{Compiler, Consumer, Preprocessor};
     &[
         consumer(Agghist, SWITCH, "no", Setopt, "Draw a bar for each value of an aggregation"),
-        consumer(Aggpack, SWITCH, "no", Setopt, "Draw each distribution on one line"),
+        consumer(Aggpack, SWITCH, "no", Setopt, "Print each distribution on one line"),
         unused(
             "aggpercpu",
             Pragma,
@@ -248,7 +248,8 @@ pub const ALL: &[OptionInfo] = {
             "switch",
             User::Kernel,
             policy,
-            "What a full buffer does: drop and continue, end the run, or overwrite the oldest record",
+            "Action if a buffer is full: drop and continue, end the run, or overwrite the oldest \
+             record",
         ),
         value(
             "bufresize",
@@ -256,7 +257,7 @@ pub const ALL: &[OptionInfo] = {
             "auto",
             User::Kernel,
             resize,
-            "Whether buffers for which memory is short are made smaller, or refused",
+            "Action if memory for a buffer is short: make the buffer smaller, or fail",
         ),
         kernel(Bufsize, SIZE, "4m", "Size of the record buffer of each CPU (-b)"),
         OptionInfo {
@@ -265,7 +266,7 @@ pub const ALL: &[OptionInfo] = {
                 Cleanrate,
                 RATE,
                 "-",
-                "Rate of cleaning dynamic variables; here each status request cleans them",
+                "Rate of cleaning dynamic variables; each status request cleans them anyway",
             )
         },
         unused("core", CommandLine, "File that libdtrace reads symbols from"),
@@ -279,7 +280,7 @@ pub const ALL: &[OptionInfo] = {
             "defaultargs",
             Compiler,
             |options| &mut options.default_arguments,
-            "Take missing macro arguments as 0 or an empty string",
+            "Replace missing macro arguments with 0 or an empty string",
         ),
         command("define", Takes::Text("name[=value]"), "-", Preprocessor, "Define a macro (-D)"),
         kernel(Destructive, SWITCH, "no", "Permit destructive actions (-w)"),
@@ -368,7 +369,7 @@ pub const ALL: &[OptionInfo] = {
             "pspec",
             Compiler,
             |options| &mut options.prefer_probes,
-            "Take an ambiguous word outside of clauses as a probe, not as a type",
+            "Parse an ambiguous word outside of clauses as a probe, not as a type",
         ),
         consumer(Quiet, SWITCH, "no", Setopt, "Print only what the program prints (-q)"),
         consumer(Rawbytes, SWITCH, "no", Setopt, "Print all arrays of characters as bytes"),

@@ -8,11 +8,12 @@ use crate::syntax::{ControlWord, Item, ItemKind};
 use crate::text;
 
 impl Parser<'_> {
-    /// Reads a control line and keeps its words as an item. What changes how the rest is read is done
-    /// here: lines and files that `#line` names, and two options.
+    /// Parses a control line, and stores its words as an item. Control lines that affect parsing are processed here:
+    /// `#line`, and two options.
     pub(super) fn control(&mut self, line: &[u8], start: usize) -> Result<()> {
         if self.context.only_declares() {
-            let message = "what a module declares may not contain control lines, such as #pragma";
+            let message = "the declarations of a module may not contain control lines, such as \
+                #pragma";
             return self.error(ErrTag::PragctlInval, message);
         }
         let hash = line.iter().position(|&byte| byte == b'#').unwrap_or(0);
@@ -64,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `line "file" state`: what the next line is called.
+    /// `line "file" state`: the position of the next line.
     fn line_directive(&mut self, words: &[ControlWord]) -> Result<()> {
         let (line, rest) = match words {
             [ControlWord::Int(line), rest @ ..] => (*line, rest),
@@ -74,12 +75,12 @@ impl Parser<'_> {
             [] => {}
             [ControlWord::Str(file)] | [ControlWord::Str(file), ControlWord::Int(_), ..] => {
                 let file = String::from_utf8_lossy(file).into_owned();
-                // What a preprocessor calls the file that it was handed is not its name.
+                // The name that a preprocessor gives its standard input is not the name of the file.
                 self.file = (!file.starts_with("/dev/fd/")).then_some(file);
             }
             _ => return self.error(ErrTag::PragmaMalform, MALFORMED_LINE),
         }
-        // The newline behind it is still to come.
+        // The newline after it was not read yet.
         self.line = u32::try_from(line).unwrap_or(u32::MAX).saturating_sub(1);
         Ok(())
     }
@@ -87,7 +88,7 @@ impl Parser<'_> {
 
 const MALFORMED_LINE: &str = "malformed #line <line> [ [\"file\"] state ]";
 
-/// The option of `#pragma D option name=value`.
+/// Returns the option of `#pragma D option name=value`.
 fn option_of(words: &[ControlWord]) -> Option<&str> {
     match words {
         [
@@ -100,7 +101,7 @@ fn option_of(words: &[ControlWord]) -> Option<&str> {
     }
 }
 
-/// The offset of the quote that ends the string that `bytes` begin with.
+/// Returns the offset of the closing quote of the string at the beginning of `bytes`.
 fn string_end(bytes: &[u8]) -> Option<usize> {
     let mut escaped = false;
     bytes.iter().enumerate().skip(1).find_map(|(at, &byte)| {

@@ -11,7 +11,7 @@ use crate::syntax::{
 /// The position of specifiers, which determines the allowed ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
-    /// In a declaration of its own.
+    /// In a declaration.
     Declaration,
     /// In a parameter, where `self` and `this` are no classes.
     Parameter,
@@ -20,7 +20,7 @@ pub(super) enum Where {
 }
 
 impl Parser<'_> {
-    /// Whether a type's name comes next.
+    /// Returns whether the next token is the name of a type.
     pub(super) fn at_type(&mut self) -> Result<bool> {
         Ok(match self.peek()? {
             Lexeme::Type(_) => true,
@@ -29,7 +29,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A type by itself.
+    /// Parses a type without a declarator's name.
     pub(super) fn type_name(&mut self) -> Result<TypeName> {
         self.scoped(|parser| {
             let specs = parser.specs(Where::Type)?;
@@ -38,7 +38,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A type with a name behind it, which is not read yet: no declarator takes it for its own.
+    /// Parses a type before a name, which is not part of its declarator.
     pub(super) fn type_name_before_name(&mut self) -> Result<TypeName> {
         let specs = self.specs(Where::Type)?;
         let start = self.start()?;
@@ -60,7 +60,7 @@ impl Parser<'_> {
         result
     }
 
-    /// What a declaration begins with: at least one word. Afterwards no name is a type's, until
+    /// Parses the specifiers of a declaration: at least one word. Afterwards names are not types until
     /// [`end_declaration`](Self::end_declaration).
     pub(super) fn specs(&mut self, place: Where) -> Result<Specs> {
         let start = self.start()?;
@@ -127,7 +127,7 @@ impl Parser<'_> {
         Ok(specs)
     }
 
-    /// Names may be types' again.
+    /// Ends the declaration: names may be types again.
     pub(super) fn end_declaration(&mut self) {
         self.typed = false;
         self.sized = false;
@@ -174,7 +174,7 @@ impl Parser<'_> {
         let mut declarators = Vec::new();
         loop {
             let start = self.start()?;
-            // As in C since 2011, a struct within another one needs no name; libdtrace wants one.
+            // As in C since 2011, a struct in another one needs no name; libdtrace requires one.
             let anonymous = declarators.is_empty()
                 && matches!(specs.specs[..], [.., Spec::Record { fields: Some(_), .. }])
                 && self.is(Punct::Semicolon)?;
@@ -227,7 +227,7 @@ impl Parser<'_> {
         Ok(Spec::Enum(EnumDef { tag, enumerators: Some(enumerators) }))
     }
 
-    /// A declarator, which has to have a name if it is `named`, and else may have none.
+    /// Parses a declarator, which must have a name if it is `named`.
     pub(super) fn declarator(&mut self, named: bool) -> Result<Declarator> {
         let start = self.start()?;
         let mut declarator = Declarator::default();
@@ -280,7 +280,7 @@ impl Parser<'_> {
         self.depth_of_parts(declarator)
     }
 
-    /// A type is as deep as its declarator is long.
+    /// The depth of a type is the length of its declarator.
     fn depth_of_parts(&mut self, declarator: &Declarator) -> Result<()> {
         let depth = self.depth;
         self.deepen(u32::try_from(declarator.parts.len()).unwrap_or(u32::MAX))?;
@@ -288,7 +288,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether the parenthesis that comes next encloses a declarator, and not parameters.
+    /// Returns whether the next parenthesis encloses a declarator, not parameters.
     fn is_nested_declarator(&self) -> bool {
         let mut ahead = self.source[self.at..].iter().copied();
         match ahead.by_ref().find(|byte| !byte.is_ascii_whitespace()) {
@@ -318,7 +318,7 @@ impl Parser<'_> {
         Ok(Dim::Size(Box::new(self.constant()?)))
     }
 
-    /// Parameters, up to but without what closes them.
+    /// Parses parameters up to the closing token, without it.
     pub(super) fn params(&mut self, close: Punct) -> Result<Vec<Param>> {
         let mut params = Vec::new();
         if self.is(close)? {

@@ -6,7 +6,7 @@ use crate::lex::Punct;
 use crate::place::Place;
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// An expression, and whether it is one that may stand before `=`.
+/// An expression, and whether it may be before `=`.
 type Operand = (Expr, bool);
 
 impl Parser<'_> {
@@ -40,7 +40,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An expression that assigns nothing: what an array's size is.
+    /// Parses an expression without assignments, such as the size of an array.
     pub(super) fn constant(&mut self) -> Result<Expr> {
         Ok(self.conditional()?.0)
     }
@@ -229,13 +229,17 @@ impl Parser<'_> {
                     }
                     ExprKind::Call(Box::new(left), args)
                 }
-                Punct::Dot => {
+                Punct::Dot | Punct::Arrow => {
                     self.next()?;
-                    ExprKind::Dot(Box::new(left), self.member_name()?)
-                }
-                Punct::Arrow => {
-                    self.next()?;
-                    ExprKind::Arrow(Box::new(left), self.member_name()?)
+                    // An argument in Rust may have any name.
+                    let name = match &left.kind {
+                        ExprKind::Ident(base) if base == "args" => self.argument_name()?,
+                        _ => self.member_name()?,
+                    };
+                    match punct {
+                        Punct::Dot => ExprKind::Dot(Box::new(left), name),
+                        _ => ExprKind::Arrow(Box::new(left), name),
+                    }
                 }
                 Punct::PlusPlus => {
                     self.next()?;
@@ -254,6 +258,14 @@ impl Parser<'_> {
         Ok(left)
     }
 
+    fn argument_name(&mut self) -> Result<String> {
+        if let Lexeme::Keyword(keyword) = *self.peek()? {
+            self.next()?;
+            return Ok(keyword.text().into());
+        }
+        self.member_name()
+    }
+
     fn member_name(&mut self) -> Result<String> {
         let name = match self.peek()? {
             Lexeme::Ident(name) | Lexeme::Type(name) => name.clone(),
@@ -264,12 +276,12 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// A node that is whole now.
+    /// Returns a complete node.
     fn node(&self, start: usize, kind: ExprKind) -> Expr {
         Expr { place: self.place_from(start), kind }
     }
 
-    /// An operator's node; errors point at where it begins, so that is its first operand's place.
+    /// Returns the node of an operator. Its place begins with that of its first operand, for errors.
     fn binary_node(&self, start: usize, op: BinaryOp, left: Expr, right: Expr) -> Expr {
         let place = Place { start: left.place.start, ..self.place_from(start) };
         Expr { place, kind: ExprKind::Binary(op, Box::new(left), Box::new(right)) }

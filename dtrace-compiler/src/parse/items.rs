@@ -1,4 +1,4 @@
-//! Programs, clauses, and what else stands by itself.
+//! Programs, clauses, and other items.
 
 use dtrace_abi::ErrTag;
 
@@ -31,7 +31,7 @@ impl Parser<'_> {
     fn clause(&mut self) -> Result<()> {
         let start = self.start()?;
         if self.context.only_declares() {
-            let message = "what a module declares may not contain clauses";
+            let message = "the declarations of a module may not contain clauses";
             return self.error(ErrTag::Syntax, message);
         }
         let first = self.place_from(start);
@@ -50,7 +50,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        // What follows has been looked at already, in the vocabulary of descriptions.
+        // The next token was lexed already, in the vocabulary of descriptions.
         self.vocabulary = Vocabulary::Expr;
         if self.eat(Punct::Slash)? {
             clause.predicate = Some(self.expression()?);
@@ -58,7 +58,7 @@ impl Parser<'_> {
                 return self.unexpected();
             }
             self.next()?;
-            // What could follow a clause is an error of its own.
+            // Tokens that could follow a clause cause a separate error.
             if matches!(
                 self.peek()?,
                 Lexeme::End | Lexeme::Int(..) | Lexeme::Keyword(_) | Lexeme::Type(_)
@@ -77,7 +77,7 @@ impl Parser<'_> {
             let result = self.statements(&mut body);
             clause.body = Some(body);
             if result.is_err() {
-                // What came before the error is looked at as well: it may be wrong, too.
+                // The part before the error is compiled as well, because it may contain another error.
                 self.add(start, ItemKind::Clause(clause));
                 return result;
             }
@@ -95,7 +95,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Statements up to the brace that closes them, that one included.
+    /// Parses statements up to and including the closing brace.
     fn statements(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
         loop {
             if self.eat(Punct::RightBrace)? {
@@ -107,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One statement; `false` if it was one without a semicolon, which only the last one may be.
+    /// Parses one statement. Returns `false` if it has no semicolon, which is allowed only for the last one.
     fn statement(&mut self, body: &mut Vec<Stmt>) -> Result<bool> {
         if self.eat(Punct::Semicolon)? {
             return Ok(true);
@@ -139,7 +139,7 @@ impl Parser<'_> {
         Ok(Stmt { place: self.place_from(start), kind: StmtKind::If(test, yes, no) })
     }
 
-    /// A statement with its semicolon, or several in braces.
+    /// Parses a statement with its semicolon, or several in braces.
     fn block(&mut self) -> Result<Vec<Stmt>> {
         let mut body = Vec::new();
         if self.eat(Punct::LeftBrace)? {
@@ -211,7 +211,7 @@ impl Parser<'_> {
         self.next()?;
         let output = self.type_name()?;
         self.expect(Punct::Less)?;
-        // The parameter's name behind the type is no type's, and not the type's own either.
+        // The name of the parameter after the type is not a type, and not part of the type.
         let input = self.type_name_before_name()?;
         let param = self.ident()?;
         self.end_declaration();

@@ -1,8 +1,7 @@
 //! The parser: from a source to its tree.
 //!
-//! D cannot be read without knowing which names are types, so the parser asks its [`Context`], and
-//! keeps a list of those that the source itself declares. It chooses the lexer's vocabulary, resolves
-//! macro arguments, and knows nothing else.
+//! D cannot be read without knowing which names are types, so the parser asks its [`Context`], and keeps a list of
+//! those that the source itself declares. It also chooses the lexer's vocabulary and resolves macro arguments.
 
 mod control;
 mod decl;
@@ -52,10 +51,10 @@ pub trait Context {
     /// Returns the value of `$name`.
     fn macro_variable(&self, name: &str) -> Option<i64>;
 
-    /// Whether the source is a file, where every clause has to say something.
+    /// Whether the source is a file, in which a clause must have actions or a predicate.
     fn is_file(&self) -> bool;
 
-    /// Whether the source may only declare: then control lines and clauses are errors.
+    /// Whether the source may only contain declarations: then control lines and clauses are errors.
     fn only_declares(&self) -> bool {
         false
     }
@@ -94,13 +93,13 @@ struct Parser<'a> {
     line: u32,
     vocabulary: Vocabulary,
     peeked: Option<Token>,
-    /// The last token that was looked at: where, and how much of the source.
+    /// The position and the length of the last token.
     last: (usize, usize),
     parens: u32,
     brackets: u32,
     braces: u32,
     depth: u32,
-    /// The declaration that is being read has its type already, so no other name can be one.
+    /// Whether the current declaration has its type already, so that no other name can be a type.
     typed: bool,
     /// Whether it has `short`, `long`, `signed`, `unsigned`, or a word like `struct`, which suffice for a type.
     sized: bool,
@@ -188,7 +187,7 @@ impl<'a> Parser<'a> {
         self.items.push(Item { place, kind });
     }
 
-    /// The next token, which stays where it is.
+    /// Returns the next token without consuming it.
     fn peek(&mut self) -> Result<&Lexeme> {
         if self.peeked.is_none() {
             let token = self.token()?;

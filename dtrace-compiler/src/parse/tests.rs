@@ -185,7 +185,7 @@ fn depth_is_limited() {
         let error = parse(source.as_bytes(), &Plain::new()).error.unwrap();
         assert_eq!(error.message, "nested too deeply");
     }
-    // Long is not deep, but a tree of it is.
+    // A long chain is not nested, but its tree is deep.
     let source = format!("BEGIN {{ x = 1{}; }}", " + 1".repeat(100_000));
     assert!(parse(source.as_bytes(), &Plain::new()).error.is_some());
 }
@@ -243,7 +243,7 @@ fn printed_programs_are_the_same_programs() {
     );
 }
 
-/// Words that programs are made of.
+/// The words of the generated programs.
 fn words() -> impl Strategy<Value = Vec<&'static str>> {
     proptest::collection::vec(
         proptest::sample::select(vec![

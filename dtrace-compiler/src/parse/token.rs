@@ -1,4 +1,4 @@
-//! Tokens as the grammar knows them: keywords, names, types, values.
+//! Tokens of the grammar: keywords, names, types, values.
 
 use dtrace_abi::ErrTag;
 
@@ -36,7 +36,7 @@ macro_rules! keywords {
         pub(super) enum Keyword { $($name,)* }
 
         impl Keyword {
-            /// The keyword that is written so; outside of clauses fewer words are keywords.
+            /// Returns the keyword with this spelling; outside of clauses fewer words are keywords.
             fn find(word: &str, vocabulary: Vocabulary) -> Option<Self> {
                 match word {
                     $($text if $outer || vocabulary == Vocabulary::Expr => Some(Self::$name),)*
@@ -65,7 +65,7 @@ keywords! {
 }
 
 impl Keyword {
-    /// Whether a word is a keyword in expressions.
+    /// Returns whether a word is a keyword in expressions.
     pub fn is_one(word: &str) -> bool {
         Self::find(word, Vocabulary::Expr).is_some()
     }
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 if self.brackets != 0 {
                     return self.error(ErrTag::Syntax, "closing ] expected in predicate before /");
                 }
-                // The blanks behind it are not part of what an error shows.
+                // Errors do not show the blanks after it.
                 self.last.1 = start + 1;
                 Lexeme::EndPredicate
             }
@@ -193,10 +193,10 @@ impl Parser<'_> {
         }
     }
 
-    /// A word of the expressions' vocabulary.
+    /// Returns the token for a word in the vocabulary of expressions.
     fn word(&mut self, word: String) -> Lexeme {
         match Keyword::find(&word, Vocabulary::Expr) {
-            // An action, of some; else the word means nothing in D.
+            // The names of some actions; other reserved words have no meaning in D.
             Some(Keyword::Return)
                 if self.source[self.at..].trim_ascii_start().starts_with(b"(") =>
             {
@@ -207,7 +207,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name, or a type's: a type's unless what follows shows that a variable is meant.
+    /// Returns a type, or a name: a type unless the next token shows that a variable is meant.
     fn name_or_type(&mut self, word: String) -> Lexeme {
         let weak = || !self.types.contains(&word) && self.context.is_weak_type(&word);
         if self.typed || !self.is_type(&word) || self.sized && weak() {
@@ -234,12 +234,13 @@ impl Parser<'_> {
         !self.names.contains(word) && !self.context.is_name(word) && self.known_type(word)
     }
 
-    /// Whether there is a type of a name: of this source, of which the module is `D`, or from before.
+    /// Returns whether a type of this name exists: in this source, whose module is `D`, or from before.
     fn known_type(&self, name: &str) -> bool {
         self.types.contains(name.strip_prefix("D`").unwrap_or(name)) || self.context.is_type(name)
     }
 
-    /// A word outside of clauses: a keyword, a type, else probes. A type's name ends before a `*`.
+    /// Returns the token for a word outside of clauses: a keyword, a type, or a description of probes. The name of a
+    /// type ends before a `*`.
     fn outer_word(&mut self, word: String, start: usize) -> Lexeme {
         if let Some(keyword) = Keyword::find(&word, Vocabulary::Clause) {
             self.vocabulary = Vocabulary::Expr;
@@ -261,7 +262,7 @@ impl Parser<'_> {
         Lexeme::ProbeSpec(word)
     }
 
-    /// An integer as `strtoull` with base 0 reads it, and its suffix.
+    /// Parses an integer like `strtoull` with base 0, and its suffix.
     fn integer(&self, text: &str) -> Result<IntLit> {
         let (_, rest, value) = read_integer(text);
         let Some(value) = value else {
@@ -277,7 +278,7 @@ impl Parser<'_> {
         Ok(literal(text, rest, value))
     }
 
-    /// Characters in quotes, as one integer: the last one is the lowest byte.
+    /// Returns characters in quotes as one integer: the last one is the lowest byte.
     fn character(&self, bytes: &[u8]) -> Result<IntLit> {
         if bytes.is_empty() {
             return self.error(ErrTag::ChrNull, "empty character constant");
@@ -290,7 +291,7 @@ impl Parser<'_> {
     }
 
     fn argument(&mut self, text: &str, digits: &str, default: &str) -> Result<String> {
-        // So many digits that they are no index are an argument that is not there.
+        // A number that is too large for an index is a missing argument.
         let index = digits.parse().unwrap_or(usize::MAX);
         match self.context.arguments().get(index) {
             Some(argument) => {
@@ -302,7 +303,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `$1`: an integer, a name, or a string, whichever it looks like.
+    /// Returns `$1` as an integer, a name, or a string, depending on its text.
     fn macro_argument(&mut self, text: &str) -> Result<Lexeme> {
         let argument = self.argument(text, &text[1..], "0")?;
         if is_bad_name_or_number(&argument) {
@@ -356,7 +357,7 @@ fn read_integer(text: &str) -> (&str, &str, Option<u64>) {
     (&text[..end], &text[end..], u64::from_str_radix(&text[begin..end], base).ok())
 }
 
-/// Whether a macro argument is neither an integer nor a name (`strbadidnum`, dt_string.c).
+/// Returns whether a macro argument is neither an integer nor a name (`strbadidnum`, dt_string.c).
 fn is_bad_name_or_number(text: &str) -> bool {
     match text.as_bytes() {
         [] => true,

@@ -1,9 +1,11 @@
-//! `args` and `uregs`: arrays of the kernel's (`dt_idcook_args`, `dt_idcook_regs`, dt_ident.c).
+//! `args` and `uregs`, arrays of the kernel (`dt_idcook_args`, `dt_idcook_regs`, dt_ident.c).
 
 use dtrace_abi::ErrTag;
 
-use super::{IdentId, Kind, Node, Session, text};
+use super::{IdentId, Kind, Node, Session};
+use crate::arguments;
 use crate::error::Result;
+use crate::surroundings::ProbeInfo;
 use crate::types::TypeId;
 
 impl Session<'_> {
@@ -28,7 +30,7 @@ impl Session<'_> {
         }
     }
 
-    pub fn cook_args(&mut self, mut node: Node, id: IdentId, args: &[Node]) -> Result<Node> {
+    pub fn cook_args(&mut self, node: Node, id: IdentId, args: &[Node]) -> Result<Node> {
         let index = self.one_constant(id, args)?;
         let Some(probe) = self.probe.clone() else {
             return self.error(
@@ -43,11 +45,24 @@ impl Session<'_> {
             );
             return self.error(ErrTag::ArgsMulti, message);
         };
-        let Some(argument) = usize::try_from(index).ok().and_then(|i| info.arguments.get(i)) else {
+        let Some(index) = usize::try_from(index).ok().filter(|&index| index < info.arguments.len())
+        else {
             let message =
                 format!("index {} is out of range for {} args[ ]", index as i64, probe.description);
             return self.error(ErrTag::ArgsIdx, message);
         };
+        self.cook_argument(node, id, info, index)
+    }
+
+    /// Cooks a node as an argument of the probe by its index.
+    pub(super) fn cook_argument(
+        &mut self,
+        mut node: Node,
+        id: IdentId,
+        info: &ProbeInfo,
+        index: usize,
+    ) -> Result<Node> {
+        let argument = &info.arguments[index];
         let native = self.argument_type(&info.module, &argument.native);
         let translated = if argument.translated.is_empty() {
             native
@@ -71,9 +86,9 @@ impl Session<'_> {
         let mut to = self.type_node(translated);
         to.flags.user = user;
         let mapping = argument.mapping;
-        let attr = probe.info.as_ref().map_or(self.ident(id).attr, |info| info.attributes.args);
+        let attr = info.attributes.args;
         let mut arg = Kind::Arg { ident: id, mapping, xlator: None };
-        if text::is_text(&info.arguments, argument) {
+        if arguments::is_text(&info.arguments, argument) {
             node.kind = Kind::Text { ident: id, mapping };
             self.assign_type(&mut node, translated, false);
             self.assign_attr(&mut node, attr)?;
@@ -101,8 +116,8 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// The type of an argument, as a provider writes it, and whether it is a process's.
-    fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
+    /// Returns the type of an argument from the provider's text, and whether it is in a process.
+    pub(super) fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
         let (name, user) = match name.strip_prefix("userland ") {
             Some(name) => (name, true),
             None => (name, false),
@@ -111,7 +126,7 @@ impl Session<'_> {
         Some((own.or_else(|| self.type_named(name))?, user))
     }
 
-    /// A node of a type, for questions about it.
+    /// Returns a node of a type, for queries.
     pub fn type_node(&self, ty: TypeId) -> Node {
         *self.param(ty).node
     }

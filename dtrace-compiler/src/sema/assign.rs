@@ -17,7 +17,7 @@ impl Session<'_> {
         }
     }
 
-    /// The left side; a name that is none yet becomes one.
+    /// Cooks the left side; an unknown name becomes a variable.
     fn target(&mut self, left: Node, how: Use) -> Result<Box<Node>> {
         let left = match left.kind {
             Kind::AggIdent(_) => self.find_name(left, Scope::Agg, IdKind::Agg, true)?,
@@ -33,7 +33,7 @@ impl Session<'_> {
             return Ok(node);
         };
         let left = match &left.kind {
-            // libdtrace takes the name of the aggregation for that of a global variable here.
+            // libdtrace uses the name of the aggregation as that of a global variable here.
             Kind::AggIdent(name) if self.global(name).is_none_or(|id| self.is_fresh(id)) => {
                 let message = format!("{name} has not yet been declared or assigned");
                 return self.error(ErrTag::VarUndef, message);
@@ -89,7 +89,7 @@ impl Session<'_> {
             None => (self.ty(&right), right.flags.user),
         };
         if let Kind::Var(id, _) = left.kind {
-            // Its first assignment says what a variable is.
+            // The first assignment determines the type of a variable.
             if self.is_fresh(id) {
                 let lvalue = left.flags;
                 self.assign_type(&mut left, ty, user);
@@ -116,8 +116,8 @@ impl Session<'_> {
         self.finish(node, None, left, right)
     }
 
-    /// Whether it takes a dynamic variable that is a struct away, as 0 does with numbers; libdtrace has no way to say
-    /// so, but the kernel does it.
+    /// Returns whether an assignment deletes a dynamic variable that is a struct, as 0 does for numbers. libdtrace has
+    /// no syntax for it, but the kernel supports it.
     fn is_removal(&self, left: &Node, right: &Node) -> bool {
         let Kind::Var(id, _) = left.kind else { return false };
         let ident = self.ident(id);
@@ -143,7 +143,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// `@a = count()`: the same function every time.
+    /// Checks `@a = count()`: all assignments must use the same function.
     fn aggregate(&mut self, mut left: Node, right: Box<Node>) -> Result<Node> {
         let Kind::Agg { ident, func, .. } = &mut left.kind else { return Ok(left) };
         let agg = *ident;

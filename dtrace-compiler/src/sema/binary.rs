@@ -88,7 +88,7 @@ impl Session<'_> {
         self.error(ErrTag::OpIncompat, message)
     }
 
-    /// Beside a value of an enum, a name may be one of its enumerators.
+    /// If one operand has an enum type, a name as the other operand may be an enumerator.
     fn enumerator(&mut self, op: BinaryOp, left: &Node, right: Box<Node>) -> Result<Box<Node>> {
         let Kind::Ident(name) = &right.kind else { return Ok(right) };
         if self.kind(left) != CtfKind::Enum || name.contains('`') {
@@ -136,6 +136,9 @@ impl Session<'_> {
     }
 
     pub fn cook_index(&mut self, mut node: Node, how: Use) -> Result<Node> {
+        if let Some(element) = self.cook_slice(&node)? {
+            return Ok(element);
+        }
         let Kind::Index(array, keys) = node.kind else { return Ok(node) };
         let array = self.find_array(*array)?;
         let plain = match &array.kind {
@@ -230,7 +233,7 @@ impl Session<'_> {
     ) -> Result<Node> {
         let count = keys.len();
         let Some(index) = keys.into_iter().next() else {
-            return self.error(ErrTag::ArrBadref, "an array has no element without an index");
+            return self.error(ErrTag::ArrBadref, "an array element requires an index");
         };
         let name = self.node_name(&array);
         let sum = Node::new(place, Kind::Binary(BinaryOp::Add, Box::new(array), Box::new(index)));

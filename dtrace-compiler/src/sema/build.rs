@@ -1,4 +1,4 @@
-//! From trees to nodes: constants are folded, functions found, types looked up.
+//! Builds nodes from trees: folds constants, finds functions, looks up types.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
@@ -93,7 +93,7 @@ impl Session<'_> {
         Ok(Node::new(place, kind))
     }
 
-    /// A name; an inline or enumerator that is a constant is that constant from here on.
+    /// Builds a name; an inline or enumerator that is a constant is replaced by the constant.
     fn build_ident(&mut self, place: Place, name: &str) -> Node {
         let root = self.global(name).and_then(|id| self.ident(id).inline.as_ref()?.root.as_ref());
         if let Some(root) = root.filter(|root| root.int().is_some()) {
@@ -147,7 +147,7 @@ impl Session<'_> {
         };
         let kind = self.ident(id).kind;
         if kind == IdKind::Array && self.ident(id).flags.inline {
-            // An inline with parameters may be called like a function, beside `name[...]`.
+            // An inline with parameters may be called like a function, in addition to `name[...]`.
             return Ok(Node::new(place, Kind::Index(Box::new(function.clone()), args)));
         }
         if !matches!(kind, IdKind::Func | IdKind::AggFunc | IdKind::ActFunc) {
@@ -157,7 +157,7 @@ impl Session<'_> {
             );
         }
         let mut node = Node::new(function.place, Kind::Func(id, args));
-        // A function's node is that of its name, where that was read.
+        // The node of a function has the place of its name.
         node.place = Place { start: place.start, ..function.place };
         Ok(node)
     }

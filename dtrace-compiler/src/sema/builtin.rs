@@ -1,4 +1,4 @@
-//! The names that D declares itself (dt_open.c: `_dtrace_globals`, of FreeBSD).
+//! The built-in names of D (dt_open.c: `_dtrace_globals`, of FreeBSD).
 
 use dtrace_abi::action::Action;
 use dtrace_abi::dif::{Builtin, Subr};

@@ -1,4 +1,4 @@
-//! Names that C's kernels have everywhere: what CTF says of a kernel that has it, said here for those that have none.
+//! Names that every kernel in C declares: the types that CTF describes in such kernels, for kernels without CTF.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,12 +12,12 @@ use crate::syntax::ItemKind;
 /// Modules whose types these are.
 const KERNELS: [&str; 4] = ["kernel", "genunix", "unix", "vmlinux"];
 
-/// Each declaration, by the name that it makes known: `uid_t`, `struct in6_addr`, `AF_INET`.
+/// The declarations by their names: `uid_t`, `struct in6_addr`, `AF_INET`.
 static DECLARATIONS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
     split(include_str!("conventional.d")).map(|text| (name(text), text)).collect()
 });
 
-/// Declarations of a text, without the comments between them.
+/// Returns the declarations in a text, without comments.
 fn split(mut text: &'static str) -> impl Iterator<Item = &'static str> {
     std::iter::from_fn(move || {
         loop {
@@ -47,7 +47,7 @@ fn name(declaration: &str) -> &str {
     }
 }
 
-/// Whether there is a type of this name, in a kernel's module or in none in particular.
+/// Returns whether such a type exists, in a kernel's module or without a module.
 pub(crate) fn is_type(module: Option<&str>, name: &str) -> bool {
     let declaration = DECLARATIONS.get(name);
     is_kernel(module) && declaration.is_some_and(|text| !text.starts_with("inline"))
@@ -57,7 +57,7 @@ fn is_kernel(module: Option<&str>) -> bool {
     module.is_none_or(|module| KERNELS.contains(&module))
 }
 
-/// In which the declarations are read.
+/// The context in which the declarations are parsed.
 struct Known<'a>(&'a Session<'a>);
 
 impl Context for Known<'_> {
@@ -95,8 +95,7 @@ impl Context for Known<'_> {
 }
 
 impl Session<'_> {
-    /// Declares what has a name everywhere, in a kernel's module or in none in particular; gives whether there is
-    /// anything of the kind.
+    /// Declares a conventional name, in a kernel's module or without a module. Returns whether it exists.
     pub fn declare_conventional(&mut self, module: Option<&str>, name: &str) -> bool {
         if self.state.options.no_libraries || !is_kernel(module) {
             return false;

@@ -63,9 +63,12 @@ impl Session<'_> {
             return Ok(node);
         }
         match node.kind {
-            Kind::Int(_) | Kind::Str(_) | Kind::Sym(_) | Kind::Arg { .. } | Kind::Text { .. } => {
-                Ok(node)
-            }
+            Kind::Int(_)
+            | Kind::Str(_)
+            | Kind::Sym(_)
+            | Kind::Arg { .. }
+            | Kind::Text { .. }
+            | Kind::Element { .. } => Ok(node),
             Kind::Ident(_) => {
                 let node = self.find_name(node, Scope::Global, IdKind::Scalar, false)?;
                 self.cook(node, how)
@@ -83,7 +86,7 @@ impl Session<'_> {
             Kind::Assign(..) => self.cook_assign(node),
             Kind::Ternary(..) => self.cook_ternary(node),
             Kind::Index(..) => self.cook_index(node, how),
-            Kind::Dot(..) => self.cook_member(node),
+            Kind::Dot(..) => self.cook_dot(node),
             Kind::Arrow(..) => self.cook_arrow(node, how),
             Kind::Cast(..) => self.cook_cast(node),
             Kind::Xlate(..) => self.cook_xlate(node),

@@ -11,7 +11,7 @@ use crate::syntax::{Class, Declarator, Dim, Param, Part, Spec, Specs};
 use crate::types::{DEEPEST, TypeId};
 
 impl Session<'_> {
-    /// The type that a declarator's parts make of another one.
+    /// Returns the type that results from a declarator and a base type.
     pub fn apply_parts(&mut self, base: TypeId, parts: &[Part]) -> Result<TypeId> {
         let mut ty = base;
         for (index, part) in parts.iter().enumerate().rev() {
@@ -52,7 +52,7 @@ impl Session<'_> {
         Ok(ty)
     }
 
-    /// Refuses a type that has too many levels to be worked on.
+    /// Refuses a type with too many levels.
     pub fn check_depth(&self, ty: TypeId) -> Result<()> {
         if self.types().is_too_deep(ty) {
             let message = format!("type has more than {DEEPEST} levels");
@@ -61,7 +61,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A declaration by itself.
+    /// Compiles a declaration.
     pub fn declare(&mut self, specs: &Specs, declarators: &[Declarator]) -> Result<()> {
         if specs.classes.len() > 1 {
             let message = "only one storage class allowed in a declaration";
@@ -172,7 +172,7 @@ impl Session<'_> {
         keys.iter().map(|key| Ok(self.param_type(key, "array")?.0)).collect()
     }
 
-    /// A variable may be declared again as what it is.
+    /// A variable may be declared again with the same type.
     fn compare(&mut self, id: IdentId, kind: IdKind, ty: TypeId, keys: &[TypeId]) -> Result<()> {
         let ident = self.ident(id);
         let name = &ident.name;

@@ -1,5 +1,5 @@
-//! Constants: their types, and what becomes of operators between them. 64-bit registers reckon; the
-//! type only says how many bytes there are and whether there is a sign.
+//! Constants: their types, and folding of operators. Calculations use 64-bit registers; the type only determines size
+//! and sign.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
@@ -21,8 +21,8 @@ const INTS: [(&str, u64); 6] = [
 ];
 
 impl Session<'_> {
-    /// A constant: of the first type, from the one its suffix names on, that holds it. A decimal does
-    /// not change its sign on the way.
+    /// Returns the type of a constant: the first one, starting from that of its suffix, into which it fits. A decimal
+    /// constant does not become unsigned.
     pub fn constant(&mut self, place: Place, int: IntLit) -> Result<Node> {
         let first = usize::from(int.unsigned) + 2 * usize::from(int.longs);
         let step = if int.decimal || int.unsigned { 2 } else { 1 };
@@ -50,7 +50,7 @@ impl Session<'_> {
         node
     }
 
-    /// The type of two integers together: the one with more bits, then the one without a sign.
+    /// Returns the common type of two integers: the larger one, then the unsigned one.
     pub fn promoted(&self, left: &Node, right: &Node) -> TypeId {
         let int = self.types().special().int;
         let rank = |node: &Node| {
@@ -73,7 +73,7 @@ impl Session<'_> {
         self.assign_attr(node, left.attr.min(right.attr))
     }
 
-    /// An operator before a constant.
+    /// Folds an operator with one operand.
     pub fn fold_unary(&self, op: UnaryOp, mut operand: Node) -> std::result::Result<Node, Node> {
         let Some(value) = operand.int() else { return Err(operand) };
         let folded = match op {
@@ -88,7 +88,7 @@ impl Session<'_> {
         Ok(operand)
     }
 
-    /// An operator between constants.
+    /// Folds an operator between constants.
     pub fn fold_binary(
         &mut self,
         place: Place,
@@ -124,7 +124,7 @@ impl Session<'_> {
             BinaryOp::Or => l | r,
             BinaryOp::Xor => l ^ r,
             BinaryOp::And => l & r,
-            // As the processor does it: the count's lower six bits.
+            // Like the processor: only the lower six bits of the count.
             BinaryOp::Shl => l.wrapping_shl(r as u32),
             BinaryOp::Shr => l.wrapping_shr(r as u32),
             BinaryOp::Add => l.wrapping_add(r),
@@ -152,7 +152,7 @@ impl Session<'_> {
         let (from_size, to_size) = (self.size(value).min(8), self.size(to).min(8));
         let shift = |size: u64| ((8 - size) * 8) as u32;
         let cast = if to_size < from_size {
-            // Nothing fits into nothing; libdtrace's shift by 64 leaves it as it is.
+            // A size of 0: libdtrace's shift by 64 leaves the value unchanged.
             bits.wrapping_shl(shift(to_size)).wrapping_shr(shift(to_size))
         } else if to_size > from_size {
             let (n, s) = (shift(from_size), ((to_size - from_size) * 8) as u32);
@@ -169,7 +169,7 @@ impl Session<'_> {
     }
 }
 
-/// As many ones as `size` bytes have bits.
+/// Returns a mask of `size` bytes.
 const fn mask(size: u64) -> u64 {
     if size >= 8 || size == 0 { u64::MAX } else { (1 << (size * 8)) - 1 }
 }

@@ -1,4 +1,4 @@
-//! Names with something in brackets behind them: prototypes and keys (dt_ident.c).
+//! Names with arguments or keys: prototypes and signatures (dt_ident.c).
 
 use dtrace_abi::ErrTag;
 
@@ -9,8 +9,7 @@ use crate::error::Result;
 use crate::types::TypeId;
 
 impl Session<'_> {
-    /// Cooks a name and what it is called with; the node gets its type and attributes
-    /// (`dt_ident_cook`).
+    /// Cooks a name with its arguments; the node gets its type and attributes (`dt_ident_cook`).
     pub fn cook_ident(&mut self, mut node: Node, id: IdentId) -> Result<Node> {
         let args = match &mut node.kind {
             Kind::Var(_, args) | Kind::Func(_, args) | Kind::Agg { keys: args, .. } => {
@@ -125,12 +124,12 @@ impl Session<'_> {
     pub fn param(&self, ty: TypeId) -> Param {
         let mut node = Node::new(self.place, Kind::Int(0));
         self.assign_type(&mut node, ty, false);
-        // The expected type is no constant: a zero would count as a null pointer.
+        // The node of the expected type must not be a constant, because a zero would count as a null pointer.
         node.kind = Kind::Ident(String::new());
         Param { ty, node: Box::new(node) }
     }
 
-    /// Keys: the first that are used are the types of all to come.
+    /// Checks keys: the first use determines the types of all later uses.
     fn cook_keys(&mut self, node: &mut Node, id: IdentId, keys: &[Node]) -> Result<()> {
         if self.ident(id).signature.is_some() {
             let prefix = if self.ident(id).kind == IdKind::Agg { "@" } else { "" };
@@ -164,7 +163,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Compares what a name is called with to what it expects (`dt_idcook_sign`).
+    /// Checks arguments against a signature (`dt_idcook_sign`).
     fn check_signature(
         &self,
         id: IdentId,
@@ -210,7 +209,7 @@ impl Session<'_> {
     }
 }
 
-/// Why there is no such type: without its module there is nowhere to look.
+/// Returns the reason why a type does not exist: the module is missing, or the type.
 fn unknown_type(name: &str) -> &'static str {
     if name.contains('`') { "Unknown module name" } else { "Unknown type name" }
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::place::Place;
 use crate::syntax::{Declarator, Dim, Expr, Param, Part, Specs};
 
-/// Most inlines that stand for one another.
+/// The greatest length of a chain of inlines.
 const CHAIN: usize = 256;
 
 impl Session<'_> {
@@ -78,8 +78,7 @@ impl Session<'_> {
         self.scopes.pop();
         self.check_inline(name, &node, &root)?;
         if self.is_long_chain(&root) {
-            let message =
-                format!("inline {name} stands for more than {CHAIN} inlines behind one another");
+            let message = format!("inline {name} expands to a chain of more than {CHAIN} inlines");
             return self.error(ErrTag::Syntax, message);
         }
 
@@ -103,7 +102,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether a name stands for an inline that stands for another one, and so on too often: what follows these recurses.
+    /// Returns whether a chain of inlines is too long for functions that follow it recursively.
     fn is_long_chain(&self, root: &Node) -> bool {
         let next = |node: &&Node| {
             let ident = self.ident(node.ident()?);
@@ -150,7 +149,7 @@ impl Session<'_> {
                 (fits, self.types().name(target), self.types().name(output))
             }
             None => {
-                // The declared type is a variable's, and so no null pointer's.
+                // The node of the declared type is a variable, so that it does not count as a null pointer.
                 let target = self.type_node(self.ty(node));
                 let fits = self.is_assignable(&target, root);
                 (fits, self.type_name(&target), self.type_name(root))

@@ -12,6 +12,9 @@ use crate::types::{Type, TypeId};
 impl Session<'_> {
     /// `self->x` and `this->x` are variables; anything else is a member.
     pub fn cook_arrow(&mut self, node: Node, how: Use) -> Result<Node> {
+        if let Some(argument) = self.cook_named(&node)? {
+            return Ok(argument);
+        }
         let scope = match &node.kind {
             Kind::Arrow(base, _) => match &base.kind {
                 Kind::Ident(name) if name == "self" => Some(Scope::Thread),
@@ -25,7 +28,7 @@ impl Session<'_> {
         };
         let variable = Node::new(node.place, Kind::Ident(name.clone()));
         let variable = match self.lookup(scope, name) {
-            // Another kind than a scalar is no error here: the brackets are still to come.
+            // A type other than a scalar is not an error here, because brackets may follow.
             Some(id) => {
                 let kind = self.ident(id).kind;
                 self.find_name(variable, scope, kind, false)?
@@ -35,7 +38,15 @@ impl Session<'_> {
         if how == Use::NONE { Ok(variable) } else { self.cook(variable, how) }
     }
 
-    pub fn cook_member(&mut self, mut node: Node) -> Result<Node> {
+    /// `args.x` is an argument of the probe; anything else is a member.
+    pub fn cook_dot(&mut self, node: Node) -> Result<Node> {
+        match self.cook_named(&node)? {
+            Some(argument) => Ok(argument),
+            None => self.cook_member(node),
+        }
+    }
+
+    fn cook_member(&mut self, mut node: Node) -> Result<Node> {
         let kind = std::mem::replace(&mut node.kind, Kind::Int(0));
         let (base, name, arrow) = match kind {
             Kind::Dot(base, name) => (base, name, false),
@@ -110,7 +121,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// The definition of what was only mentioned.
+    /// Returns the definition of a struct that was only mentioned.
     fn defined(&mut self, mut ty: TypeId, text: &str) -> Result<TypeId> {
         while let Type::Forward(..) = self.types().get(ty) {
             let tag = self.types().c_name(ty);

@@ -1,9 +1,8 @@
-//! What programs mean: names, types, and what libdtrace would have said against them.
+//! Semantic analysis: names, types, and libdtrace's errors.
 //!
-//! A tree is [built](build) into nodes once, which folds constants and finds functions, as
-//! libdtrace's parser does. For each probe of a clause the nodes are then [cooked](cook): names become
-//! variables, types are worked out and checked. Cooking takes nodes apart and makes new ones, so what
-//! was built stays as it is for the next probe.
+//! A tree is [built](build) into nodes once, which folds constants and finds functions, as libdtrace's parser does. For
+//! each probe of a clause the nodes are then [cooked](cook): names become variables, types are worked out and checked.
+//! Cooking creates new nodes, so the built ones stay unchanged for the next probe.
 
 mod action;
 mod args;
@@ -21,6 +20,7 @@ mod id;
 mod ident;
 mod inline;
 mod member;
+mod named;
 mod names;
 mod node;
 mod prototype;
@@ -32,7 +32,6 @@ mod specs;
 mod state;
 mod suggest;
 mod tags;
-mod text;
 mod type_name;
 mod unary;
 mod xlator;
@@ -42,6 +41,7 @@ pub(crate) use conventional::is_type as is_conventional_type;
 pub(crate) use cook::Use;
 pub(crate) use id::{IdentId, XlatorId};
 pub(crate) use ident::{Function, IdKind, Ident};
+pub(crate) use named::name_in;
 pub(crate) use node::{Kind, Node, NodeFlags, TypeRef};
 pub(crate) use session::{Probe, Scope, Session};
 pub(crate) use state::State;

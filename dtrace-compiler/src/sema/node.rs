@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     AggIdent(String),
     /// A variable, with its keys if it has any.
     Var(IdentId, Vec<Node>),
-    /// An element of `args`: which argument of the probe, and through which translator.
+    /// An element of `args`: the argument of the probe, and its translator.
     Arg {
         ident: IdentId,
         mapping: u8,
@@ -39,6 +39,13 @@ pub(crate) enum Kind {
     Text {
         ident: IdentId,
         mapping: u8,
+    },
+    /// A pointer to an element of a slice in `args`: the argument with the slice's address, of which the next one is the length,
+    /// and the index.
+    Element {
+        ident: IdentId,
+        mapping: u8,
+        index: Box<Node>,
     },
     /// A symbol of a kernel.
     Sym(IdentId),
@@ -58,7 +65,7 @@ pub(crate) enum Kind {
     Dot(Box<Node>, String),
     Arrow(Box<Node>, String),
     Cast(TypeRef, Box<Node>),
-    /// `xlate`, and once cooked whether a pointer is made, by which translator.
+    /// `xlate`, and after cooking whether the result is a pointer, and the translator.
     Xlate(TypeRef, Box<Node>, Option<(XlatorId, bool)>),
 }
 
@@ -89,6 +96,30 @@ impl Node {
         Self { place, kind, ty: None, flags: NodeFlags::default(), attr: Attribute::DEFAULT }
     }
 
+    /// Returns the nodes that it consists of.
+    pub fn children(&self) -> Vec<&Self> {
+        match &self.kind {
+            Kind::Int(_)
+            | Kind::Str(_)
+            | Kind::Ident(_)
+            | Kind::AggIdent(_)
+            | Kind::Arg { .. }
+            | Kind::Text { .. }
+            | Kind::Sym(_) => Vec::new(),
+            Kind::Var(_, nodes) | Kind::Func(_, nodes) => nodes.iter().collect(),
+            Kind::Agg { keys, func, .. } => keys.iter().chain(func.as_deref()).collect(),
+            Kind::Element { index: node, .. }
+            | Kind::Unary(_, node)
+            | Kind::Dot(node, _)
+            | Kind::Arrow(node, _)
+            | Kind::Cast(_, node)
+            | Kind::Xlate(_, node, _) => vec![node],
+            Kind::Binary(_, left, right) | Kind::Assign(_, left, right) => vec![left, right],
+            Kind::Ternary(test, yes, no) => vec![test, yes, no],
+            Kind::Index(array, keys) => std::iter::once(&**array).chain(keys).collect(),
+        }
+    }
+
     /// The value of a constant.
     pub const fn int(&self) -> Option<u64> {
         match self.kind {
@@ -108,7 +139,9 @@ impl Node {
             Kind::Var(id, _) | Kind::Sym(id) | Kind::Func(id, _) | Kind::Agg { ident: id, .. } => {
                 Some(id)
             }
-            Kind::Arg { ident, .. } | Kind::Text { ident, .. } => Some(ident),
+            Kind::Arg { ident, .. } | Kind::Text { ident, .. } | Kind::Element { ident, .. } => {
+                Some(ident)
+            }
             _ => None,
         }
     }

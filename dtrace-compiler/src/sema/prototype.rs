@@ -16,7 +16,7 @@ pub(crate) struct Allowed {
     pub void: bool,
     /// No name.
     pub anonymous: bool,
-    /// A name that another has too.
+    /// A duplicate name.
     pub repeated: bool,
 }
 
@@ -32,7 +32,7 @@ impl Allowed {
 pub(crate) type Parameter = (Option<TypeId>, Option<String>);
 
 impl Session<'_> {
-    /// The types and names of parameters that are what they may be; none of `(void)`.
+    /// Returns the types and names of parameters after checking the rules; `(void)` has none.
     pub fn parameters(
         &mut self,
         params: &[Param],
@@ -98,7 +98,7 @@ impl Session<'_> {
         Ok(all)
     }
 
-    /// The type and name of one parameter that is a value.
+    /// Returns the type and the name of a parameter with a value.
     pub fn param_type(&mut self, param: &Param, what: &str) -> Result<(TypeId, Option<String>)> {
         let all = self.parameters(std::slice::from_ref(param), what, Allowed::KEYS)?;
         match all.into_iter().next() {

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::syntax::{Item, ItemKind};
 
 impl Session<'_> {
-    /// Checks the declaration of a provider. What it declares is for those who make providers of C;
-    /// nothing is made of it here.
+    /// Checks the declaration of a provider. Such declarations are for providers in C; this compiler generates nothing
+    /// from them.
     pub fn declare_provider(&mut self, item: &Item) -> Result<()> {
         let ItemKind::Provider { name, probes } = &item.kind else { return Ok(()) };
         let mut provider = Provider { name: name.clone(), probes: Vec::new() };

@@ -6,7 +6,7 @@ use super::{IdKind, IdentId, Kind, Node, Session, XlatorId};
 use crate::types::TypeId;
 
 impl Session<'_> {
-    /// A node's type; one that is not known counts as void.
+    /// Returns the type of a node; an unknown type counts as void.
     pub fn ty(&self, node: &Node) -> TypeId {
         node.ty.unwrap_or(self.types().special().void)
     }
@@ -30,7 +30,7 @@ impl Session<'_> {
         self.is_integer(node) || self.kind(node) == CtfKind::Pointer
     }
 
-    /// Whether it can be reckoned with; D has nothing that can but integers.
+    /// Returns whether it is arithmetic; in D only integers are.
     pub fn is_arith(&self, node: &Node) -> bool {
         self.is_integer(node)
     }
@@ -43,7 +43,7 @@ impl Session<'_> {
         )
     }
 
-    /// A pointer to what has no size: void, or a function.
+    /// Returns whether it is a pointer to a type without a size: void, or a function.
     pub fn is_void_or_function_pointer(&self, node: &Node) -> bool {
         self.kind(node) == CtfKind::Pointer
             && self.types().target(self.ty(node)).is_some_and(|target| {
@@ -51,7 +51,7 @@ impl Session<'_> {
             })
     }
 
-    /// Whether it is a variable whose type is not known, or something translated.
+    /// Returns whether it is a variable of unknown type, or a translated value.
     pub fn is_dynamic(&self, node: &Node) -> bool {
         if let Kind::Var(id, _) = &node.kind
             && let Some(inline) = &self.ident(*id).inline
@@ -77,13 +77,13 @@ impl Session<'_> {
         node.ty == Some(self.types().special().usymaddr)
     }
 
-    /// A pointer to, or an array of, characters.
+    /// Returns whether it is a pointer to, or an array of, characters.
     pub fn is_string_like(&self, node: &Node) -> bool {
         matches!(self.kind(node), CtfKind::Pointer | CtfKind::Array)
             && self.types().target(self.ty(node)).is_some_and(|target| self.types().is_char(target))
     }
 
-    /// A pointer or an array, but no string.
+    /// Returns whether it is a pointer or an array, but not a string.
     pub fn is_pointer(&self, node: &Node) -> bool {
         !self.is_string(node) && matches!(self.kind(node), CtfKind::Pointer | CtfKind::Array)
     }
@@ -96,8 +96,8 @@ impl Session<'_> {
             && self.is_void_type(self.ty(node))
     }
 
-    /// Whether two can be compared or assigned as pointers: to void, to the same, or the constant 0.
-    /// Returns the common type of two operands.
+    /// Returns the common type of two nodes that can be compared or assigned as pointers: to void, to the same type, or
+    /// the constant 0.
     pub fn pointer_type(&self, left: &Node, right: &Node) -> Option<TypeId> {
         if self.is_dynamic(left) || self.is_dynamic(right) {
             return None;
@@ -120,7 +120,7 @@ impl Session<'_> {
             .then(|| types.resolve(if right_void { left_ty } else { right_ty }))
     }
 
-    /// Whether a value of the right one can be handed over where the left one is expected.
+    /// Returns whether a value of the right node's type can be passed where the left one's is expected.
     pub fn is_assignable(&self, left: &Node, right: &Node) -> bool {
         let both = |is: fn(&Self, &Node) -> bool| is(self, left) && is(self, right);
         if both(Self::is_integer)
@@ -139,7 +139,7 @@ impl Session<'_> {
         }
     }
 
-    /// Size of a node's value in bytes.
+    /// Returns the size of a node's value in bytes.
     pub fn size(&self, node: &Node) -> u64 {
         if let Kind::Str(bytes) = &node.kind {
             return bytes.len() as u64 + 1;
@@ -156,7 +156,7 @@ impl Session<'_> {
         self.types().size(self.ty(node))
     }
 
-    /// A node's type as DIF has it (`dt_node_diftype`).
+    /// Returns the type of a node in DIF (`dt_node_diftype`).
     pub fn dif_type(&self, node: &Node) -> DifType {
         let ty = self.ty(node);
         let (kind, ckind) = if self.is_string(node) {
@@ -173,7 +173,7 @@ impl Session<'_> {
         DifType { kind: kind.number(), ckind: ckind.number(), flags, pad: 0, size }
     }
 
-    /// A node's type as errors name it.
+    /// Returns the name of a node's type in errors.
     pub fn type_name(&self, node: &Node) -> String {
         if self.is_dynamic(node) {
             if let Some((_, pointer)) = self.translator(node) {
@@ -205,7 +205,7 @@ impl Session<'_> {
         id
     }
 
-    /// The translator through which a node's members are reached, and whether it is a pointer.
+    /// Returns the translator of a node's members, and whether the node is a pointer.
     pub fn translator(&self, node: &Node) -> Option<(XlatorId, bool)> {
         match &node.kind {
             Kind::Xlate(_, _, xlator) => *xlator,
@@ -218,7 +218,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether a name has neither been declared nor used before.
+    /// Returns whether a name was neither declared nor used before.
     pub fn is_fresh(&self, id: IdentId) -> bool {
         let ident = self.ident(id);
         let flags = ident.flags;

@@ -1,4 +1,4 @@
-//! What nodes are told about themselves: types and attributes.
+//! Sets the types and attributes of nodes.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
@@ -57,7 +57,7 @@ impl Session<'_> {
         }
     }
 
-    /// The same for a whole clause.
+    /// Sets the stability of a clause; an error if the program requires more.
     pub fn check_clause_attr(&self, place: Place, attr: Attribute) -> Result<()> {
         match self.state.options.minimum_stability {
             Some(least) if attr.is_less_than(least) => self.attr_error(place, "clause", attr),
@@ -82,7 +82,10 @@ impl Session<'_> {
                 Some(symbol) => format!("symbol {}`{}", symbol.module, symbol.name),
                 None => format!("symbol {}", self.ident(*id).name),
             },
-            Kind::Var(id, _) | Kind::Arg { ident: id, .. } | Kind::Text { ident: id, .. } => {
+            Kind::Var(id, _)
+            | Kind::Arg { ident: id, .. }
+            | Kind::Text { ident: id, .. }
+            | Kind::Element { ident: id, .. } => {
                 let ident = self.ident(*id);
                 format!("{} {}", ident.kind.name(), ident.name)
             }

@@ -40,6 +40,8 @@ pub(crate) struct Probe {
     pub description: Description,
     /// The probe's properties, if the description matches one probe, or several with the same arguments.
     pub info: Option<ProbeInfo>,
+    /// The properties of the probes whose arguments the clause uses by name.
+    pub named: Option<ProbeInfo>,
     pub attr: Attribute,
 }
 
@@ -55,9 +57,9 @@ pub(crate) struct Session<'a> {
     pub region: Option<&'static str>,
     pub probe: Option<Probe>,
     pub pragmas: HashMap<String, Pragma>,
-    /// Structs and unions whose members are being declared, the outermost first: none can be a member of itself.
+    /// Structs and unions whose members are being declared, the outermost first: they cannot contain themselves.
     pub open: Vec<TypeId>,
-    /// DIFOs as they were made, if they are to be listed.
+    /// The DIFOs, if the user requested a listing.
     pub listed: Vec<Difo>,
 }
 

@@ -1,4 +1,4 @@
-//! Types as they are written down (`dt_decl_spec`, `dt_decl_attr`, `dt_decl_type`; dt_decl.c).
+//! Type specifiers (`dt_decl_spec`, `dt_decl_attr`, `dt_decl_type`; dt_decl.c).
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
@@ -25,14 +25,14 @@ struct Words {
 }
 
 impl Session<'_> {
-    /// A type that is written down by itself.
+    /// Returns the type of a type name.
     pub fn type_ref(&mut self, name: &TypeName) -> Result<TypeRef> {
         let (base, user) = self.base_type(&name.specs)?;
         let ty = self.apply_parts(base, &name.declarator.parts)?;
         Ok(TypeRef { ty, user, attr: Attribute::DEFAULT })
     }
 
-    /// The type before the declarators, and whether it is a process's.
+    /// Returns the type before the declarators, and whether it is in a process.
     pub fn base_type(&mut self, specs: &Specs) -> Result<(TypeId, bool)> {
         let mut words = Words::default();
         for spec in &specs.specs {
@@ -128,7 +128,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Finds the type that words name; a struct that there is not is one to come.
+    /// Returns the type that the words name; an unknown struct becomes a forward declaration.
     fn find_words(&mut self, words: &Words) -> Result<TypeId> {
         let kind = words.kind.unwrap_or(CtfKind::Integer);
         let mut text = Vec::new();
@@ -162,7 +162,7 @@ impl Session<'_> {
                 Ok(self.state.types.forward(kind, tag))
             }
             _ => {
-                // As it is put together in libdtrace: each word of a size with a blank behind it.
+                // Formatted like in libdtrace: a blank after each size word.
                 let blank = if kind == CtfKind::Integer && sized { " " } else { "" };
                 let message = format!("failed to resolve type {name}{blank}: Unknown type name");
                 self.error(ErrTag::Unknown, message)

@@ -34,7 +34,7 @@ pub(crate) struct Xlator {
     pub attr: Attribute,
     /// The first version of D that has it, if not all have it.
     pub since: Option<Version>,
-    /// Whether the requested version of D does not have it any more.
+    /// Whether the requested version of D no longer has it.
     pub gone: bool,
 }
 
@@ -186,7 +186,7 @@ impl State {
         module.and_then(|module| module.names.get(name).copied())
     }
 
-    /// Returns the name of a module: of the one whose probe is compiled for, else of any.
+    /// Returns the name of the module whose probe is being compiled, or of any module.
     pub fn name_of_module(&self, name: &str) -> Option<IdentId> {
         let find = |room: usize| self.modules.get(room)?.names.get(name).copied();
         self.types.order().find_map(find)

@@ -1,4 +1,4 @@
-//! Structs, unions and enums that are defined (`dt_decl_sou`, `dt_decl_member`, `dt_decl_enum`; dt_decl.c).
+//! Definitions of structs, unions and enums (`dt_decl_sou`, `dt_decl_member`, `dt_decl_enum`; dt_decl.c).
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::syntax::{Declarator, Enumerator, Expr, ExprKind, Field};
 use crate::types::{Type, TypeId};
 
 impl Session<'_> {
-    /// A struct or union; its size grows with its members.
+    /// Defines a struct or union; its size grows with its members.
     pub fn define_record(
         &mut self,
         union: bool,
@@ -64,7 +64,7 @@ impl Session<'_> {
                 }
                 self.state.types.add_member(id, member.map(String::from), ty);
                 if self.types().is_too_large(id) {
-                    return self.error(ErrTag::DeclArrbig, format!("{name} is too big"));
+                    return self.error(ErrTag::DeclArrbig, format!("{name} is too large"));
                 }
                 self.check_depth(id)?;
             }
@@ -80,7 +80,7 @@ impl Session<'_> {
         self.open.contains(&self.types().resolve(ty))
     }
 
-    /// A member's type, unless it is none, and its name.
+    /// Returns the type, after checking it, and the name of a member.
     fn member<'d>(
         &mut self,
         base: TypeId,
@@ -137,7 +137,7 @@ impl Session<'_> {
         Ok((Some(ty), name))
     }
 
-    /// An enum; its enumerators are inlines.
+    /// Defines an enum; its enumerators are inlines.
     pub fn define_enum(&mut self, tag: Option<&str>, enumerators: &[Enumerator]) -> Result<TypeId> {
         let name = format!("enum {}", tag.unwrap_or("(anon)"));
         let empty = Type::Enum { tag: tag.map(String::from), values: Vec::new() };

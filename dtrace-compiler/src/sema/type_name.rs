@@ -1,10 +1,10 @@
-//! Types by their names, which may have a module in front.
+//! Finds types by their names, which may begin with a module.
 
 use super::{Session, is_conventional_type};
 use crate::types::{TypeId, split_stars};
 
 impl Session<'_> {
-    /// Returns the type of a name, which may have a module in front.
+    /// Returns the type of a name, which may begin with a module.
     pub fn type_named(&mut self, name: &str) -> Option<TypeId> {
         let types = &mut self.state.types;
         let Some(mark) = name.find('`') else {

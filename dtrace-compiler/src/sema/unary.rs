@@ -139,7 +139,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// Size of what `sizeof` is asked about; of a symbol, its own.
+    /// Returns the size for `sizeof`; for a symbol, the size of the symbol.
     pub fn sizeof(&self, node: &Node) -> u64 {
         match &node.kind {
             Kind::Sym(id) => self.ident(*id).symbol.as_ref().map_or(0, |symbol| symbol.size),
@@ -175,7 +175,7 @@ impl Session<'_> {
         self.check_writable(operand, text)
     }
 
-    /// Whether something can be assigned to.
+    /// Returns whether a node can be assigned.
     pub fn check_writable(&self, node: &Node, text: &str) -> Result<()> {
         if !node.flags.lvalue {
             let message = format!("operator {text} requires modifiable lvalue as an operand");

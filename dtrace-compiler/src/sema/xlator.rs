@@ -1,4 +1,4 @@
-//! Translators: how members of one struct are made of another one's (dt_xlator.c).
+//! Translators: expressions for the members of one struct from another one (dt_xlator.c).
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use crate::syntax::{Item, ItemKind};
 use crate::types::TypeId;
 
 impl Session<'_> {
-    /// The translator from a value to a type, and whether that is a pointer: one from just this type,
-    /// else one from what it is behind its names, else one whose input takes the value.
+    /// Returns the translator from a value to a type, and whether the value is a pointer: preferably one from exactly
+    /// this type, then from the type behind typedefs, then one whose input is compatible.
     pub fn find_xlator(&mut self, from: &Node, to: TypeId) -> Option<(XlatorId, bool)> {
         let pointer = self.types().kind(to) == CtfKind::Pointer;
         let output = if pointer { self.types().target(to)? } else { to };

@@ -48,10 +48,10 @@ impl Class {
     }
 }
 
-/// One word, or one struct, of what a type is made of.
+/// One word of a type, or a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spec {
-    /// A type of C's.
+    /// A basic type of C.
     Base(Base),
     /// `short`
     Short,
@@ -82,7 +82,7 @@ pub enum Spec {
     Enum(EnumDef),
 }
 
-/// A type of C's that is one word.
+/// A basic type of C, one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// `void`
@@ -155,7 +155,7 @@ pub struct EnumDef {
 pub struct Enumerator {
     /// Its name.
     pub name: String,
-    /// Its value, if it does not simply go on counting.
+    /// Its explicit value, if it has one.
     pub value: Option<Expr>,
     /// Its place.
     pub place: Place,
@@ -197,13 +197,13 @@ pub enum Dim {
 /// A parameter, or a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Param {
-    /// One of this type, perhaps with a name.
+    /// A parameter of this type, with an optional name.
     Type(Specs, Declarator),
     /// `...`
     Ellipsis,
 }
 
-/// A type by itself: a declaration without a name.
+/// A type name: a declaration without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
     /// The first words.

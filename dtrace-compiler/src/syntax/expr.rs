@@ -49,7 +49,7 @@ pub enum ExprKind {
     Xlate(Box<TypeName>, Box<Expr>),
 }
 
-/// An integer as it was written.
+/// An integer literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntLit {
     /// Its value.
@@ -63,7 +63,7 @@ pub struct IntLit {
 }
 
 impl IntLit {
-    /// A plain decimal.
+    /// Returns a decimal integer without a suffix.
     pub const fn plain(value: u64) -> Self {
         Self { value, decimal: true, unsigned: false, longs: 0 }
     }

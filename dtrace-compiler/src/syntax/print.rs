@@ -25,7 +25,7 @@ fn string(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     f.write_char('"')
 }
 
-/// An operand: in parentheses unless it cannot be mistaken.
+/// Prints an operand, in parentheses if necessary.
 struct Operand<'a>(&'a Expr);
 
 impl Display for Operand<'_> {
@@ -196,7 +196,7 @@ impl Display for Declarator {
                         }
                         return within.fmt(f);
                     }
-                    // A pointer within binds less tightly than what comes behind it.
+                    // An inner pointer binds less tightly than a following array or function.
                     _ if inner > 0 && matches!(declarator.parts[inner - 1], Part::Pointer(_)) => {
                         write!(f, "({within})")?;
                     }

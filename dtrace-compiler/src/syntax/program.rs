@@ -34,7 +34,7 @@ pub enum ItemKind {
     Translator {
         /// The output type.
         output: TypeName,
-        /// Of what.
+        /// The input type.
         input: TypeName,
         /// The name of the input.
         param: String,
@@ -52,7 +52,7 @@ pub enum ItemKind {
     Control(Vec<ControlWord>),
 }
 
-/// Probes, a condition, and what to do.
+/// A clause: probes, a condition, and statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
     /// The probe descriptions.

@@ -1,4 +1,4 @@
-//! The types that D declares itself (dt_open.c: `_dtrace_intrinsics_64`, `_dtrace_typedefs_64`).
+//! The built-in types of D (dt_open.c: `_dtrace_intrinsics_64`, `_dtrace_typedefs_64`).
 
 use super::store::Types;
 use super::ty::{Special, Type, TypeId};
@@ -64,7 +64,7 @@ const TYPEDEFS: &[(&str, &str)] = &[
 ];
 
 impl Types {
-    /// Returns the types that D declares itself; a string has `strsize` bytes.
+    /// Returns the built-in types of D; a string has `strsize` bytes.
     pub fn new(strsize: u32) -> Self {
         let none = TypeId(0);
         let mut types = Self {

@@ -67,8 +67,8 @@ impl Types {
         self.size(id) > MOST
     }
 
-    /// What an address of a type is a multiple of. Of a struct only the first member counts, of a
-    /// union all do (libctf's `ctf_type_align`).
+    /// Returns the alignment of a type. For a struct only the first member counts, for a union all members (libctf's
+    /// `ctf_type_align`).
     fn align(&self, id: TypeId) -> u64 {
         let id = self.resolve(id);
         match self.get(id) {
@@ -79,8 +79,8 @@ impl Types {
         }
     }
 
-    /// Adds a member to a struct or union: behind the byte where the last one ends, as its own type's
-    /// alignment wants it. A struct ends where its last member does (libctf's `ctf_add_member`).
+    /// Adds a member to a struct or union, at the next aligned offset after the last byte of the previous member. A
+    /// struct ends with its last member (libctf's `ctf_add_member`).
     pub(crate) fn add_member(&mut self, record: TypeId, name: Option<String>, ty: TypeId) {
         let (size, own_align, levels) = (self.size(ty), self.align(ty), self.levels(ty));
         let align = own_align.max(1);

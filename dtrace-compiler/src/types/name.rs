@@ -1,4 +1,4 @@
-//! Types as errors name them: as C declares them, without a variable.
+//! The names of types in errors: C declarations without a variable.
 
 use super::store::Types;
 use super::ty::{Type, TypeId};
@@ -18,9 +18,9 @@ impl Types {
         self.c_name(id)
     }
 
-    /// As C has it; [`name`](Self::name) has other words for what C cannot say.
+    /// Returns the name in C; [`name`](Self::name) has other words for types that C cannot express.
     pub(crate) fn c_name(&self, id: TypeId) -> String {
-        // From the type inward, what stands before and behind the place of a variable's name.
+        // From the type inward, the text before and after the place of a variable's name.
         let (mut before, mut behind, mut at) = (String::new(), String::new(), id);
         let mut pointed = false;
         let base = loop {

@@ -1,5 +1,5 @@
-//! How `print` says of what type its data are, so that another run of dtrace, with other types, takes them for no other: of
-//! programs that were enabled when the kernel began, it is another run that shows what they record.
+//! The description of the type of `print`'s data, by which another run of dtrace with other types identifies the type:
+//! the records of programs that were enabled at boot are shown by another run.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use super::store::Types;
 use super::ty::{Type, TypeId};
 
 impl Types {
-    /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name. CTF counts
-    /// types from 1, so the number of an integer type is the one that libdtrace writes.
+    /// Returns the description of a type: the module `D`, the type's number, a hash of its shape, and its name. CTF
+    /// counts types from 1, so the number of an integer type is that of libdtrace.
     pub fn printed(&self, id: TypeId) -> String {
         format!(
             "D`{}`{:x}`{}",
@@ -19,10 +19,10 @@ impl Types {
         )
     }
 
-    /// The type of what [`printed`](Self::printed) has given, in this run or another one; the type's name if there is none like it.
+    /// Returns the type for a description of [`printed`](Self::printed), of this run or another one.
     ///
     /// # Errors
-    /// No type has that name and those members here.
+    /// The name of the type, if no type has that name and the same members here.
     pub fn of_printed<'a>(&self, text: &'a str) -> Result<TypeId, &'a str> {
         let mut parts = text.splitn(4, '`').skip(1);
         let (number, shape) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -32,15 +32,15 @@ impl Types {
         let shape = u64::from_str_radix(shape, 16).map_err(|_| name)?;
         let mut shapes = HashMap::new();
         let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id, &mut shapes) == shape;
-        // In the same run it has the same place.
+        // In the same run it has the same number.
         let same = Some(TypeId(number)).filter(|id| (id.0 as usize) < self.types.len());
         let all = (0..self.types.len() as u32).map(TypeId);
         same.into_iter().chain(all).find(is_it).ok_or(name)
     }
 
-    /// A number that two types share only if `print` shows data of both alike: names, sizes, places and values of all that is in
-    /// them. What pointers point to counts by its name alone. `shapes` has those that were computed before: a type may be in
-    /// another one along more paths than can be followed.
+    /// Returns a hash that two types share only if `print` shows data of both in the same way: names, sizes, offsets
+    /// and values of all parts. Targets of pointers count only by name. `shapes` caches results, because a type may be
+    /// in another one along too many paths.
     fn shape(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> u64 {
         if let Some(&shape) = shapes.get(&id) {
             return shape;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::types::Member;
 
-    /// A struct of two members, where so many others were declared before.
+    /// Returns a struct of two members, after this number of other declarations.
     fn pair(types: &mut Types, before: u32, second: &str) -> TypeId {
         let int = types.special().int;
         (0..before).for_each(|count| _ = types.array(int, count + 1));

@@ -1,4 +1,4 @@
-//! What types are to each other, and what they are made of.
+//! Relations between types, and their parts.
 
 use dtrace_abi::dif::CtfKind;
 
@@ -47,7 +47,7 @@ impl Types {
         }
     }
 
-    /// Whether a value of one can be taken for one of the other (libctf's `ctf_type_compat`).
+    /// Returns whether two types are compatible (libctf's `ctf_type_compat`).
     pub fn compatible(&self, left: TypeId, right: TypeId) -> bool {
         if left == right {
             return true;
@@ -80,7 +80,7 @@ impl Types {
         }
     }
 
-    /// A member of a struct or union, those of members without a name included.
+    /// Returns a member of a struct or union, including those of members without a name.
     pub(crate) fn member(&self, id: TypeId, name: &str) -> Option<MemberInfo> {
         let Type::Record { members, .. } = self.get(self.resolve(id)) else { return None };
         members.iter().find_map(|member| match &member.name {
@@ -95,7 +95,7 @@ impl Types {
         })
     }
 
-    /// The value of an enumerator.
+    /// Returns the value of an enumerator.
     pub(crate) fn enumerator(&self, id: TypeId, name: &str) -> Option<i32> {
         match self.get(self.resolve(id)) {
             Type::Enum { values, .. } => values.iter().find(|v| v.0 == name).map(|v| v.1),
@@ -103,7 +103,7 @@ impl Types {
         }
     }
 
-    /// Bits and sign of an integer; bits are 0 for void.
+    /// Returns the bits and the sign of an integer; 0 bits for void.
     pub(crate) fn integer(&self, id: TypeId) -> Option<(u32, bool)> {
         match self.get(self.resolve(id)) {
             Type::Int { bits, signed, .. } => Some((*bits, *signed)),
@@ -111,17 +111,17 @@ impl Types {
         }
     }
 
-    /// Whether it is void, under any name.
+    /// Returns whether it is void, under any name.
     pub(crate) fn is_void(&self, id: TypeId) -> bool {
         self.integer(id).is_some_and(|(bits, _)| bits == 0)
     }
 
-    /// Whether it is a signed character of eight bits: what strings are made of.
+    /// Returns whether it is a signed character of eight bits, the element of strings.
     pub(crate) fn is_char(&self, id: TypeId) -> bool {
         matches!(self.get(self.resolve(id)), Type::Int { bits: 8, char: true, signed: true, .. })
     }
 
-    /// Whether it is an integer that does not fill a whole number of bytes that can be loaded.
+    /// Returns whether it is an integer whose size cannot be loaded as a whole.
     pub(crate) fn is_bit_field(&self, id: TypeId) -> bool {
         self.integer(id).is_some_and(|(bits, _)| {
             bits % 8 != 0 || bits > 64 || !(bits == 0 || (bits / 8).is_power_of_two())

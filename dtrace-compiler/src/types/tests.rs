@@ -30,7 +30,7 @@ fn names_are_those_of_c() {
     assert_eq!(types.lookup("nosuch"), None);
 }
 
-/// Members where a real FreeBSD put them: a struct ends with its last member.
+/// Offsets of members on a real FreeBSD: a struct ends with its last member.
 #[test]
 fn members_stand_where_libctf_puts_them() {
     let mut types = Types::new(256);

@@ -33,7 +33,7 @@ pub enum Type {
         /// Whether it is a character.
         char: bool,
     },
-    /// A floating-point number, which D can print and nothing more.
+    /// A floating-point number, which D can only print.
     Float {
         /// Its name.
         name: String,
@@ -66,7 +66,7 @@ pub enum Type {
         /// Its enumerators.
         values: Vec<(String, i32)>,
     },
-    /// A struct, union or enum that is mentioned and not defined.
+    /// A struct, union or enum that is mentioned, but not defined.
     Forward(CtfKind, String),
     /// Another name for a type.
     Typedef(String, TypeId),
@@ -102,8 +102,8 @@ pub(crate) struct Special {
     pub function_pointer: TypeId,
 }
 
-/// Properties of a type that depend on other types. They are stored when the type is added, since a struct may contain
-/// another one along more paths than can be followed.
+/// Properties of a type that depend on other types. They are stored when the type is added, because a struct may
+/// contain another one along too many paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extent {
     /// Of a struct or union: the alignment in bytes.

@@ -1,4 +1,4 @@
-//! What a kernel answers, as it is kept.
+//! The answers of a kernel.
 
 use dtrace_protocol::{Datum, Items, RunOption, SiteState};
 
@@ -41,6 +41,9 @@ pub struct ArgType {
     pub native: String,
     /// The C type that programs see, if it differs.
     pub translated: Option<String>,
+    /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::Kernel) knows
+    /// one.
+    pub name: Option<String>,
 }
 
 /// A firing site of a probe.

@@ -23,7 +23,7 @@ impl Client {
         snapshot.data.try_reserve_exact(left).map_err(|_| over)?;
         while snapshot.data.len() < size {
             let at = snapshot.data.len() as u32;
-            // The buffer has been switched: what comes of it can be asked for again.
+            // The buffer was switched, so its pieces can be requested again.
             let mut more = self.piece(cpu, buffer, at);
             for _ in 0..TRIES {
                 if !matches!(more, Err(ClientError::Damaged)) {

@@ -20,7 +20,7 @@ pub enum ClientError {
     #[error("{0}")]
     Gone(String),
     /// An answer was damaged on the connection.
-    #[error("an answer of the kernel was damaged on the line; try again")]
+    #[error("the kernel's answer was damaged on the line; try again")]
     Damaged,
     /// The kernel did not answer within the time limit.
     #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
@@ -32,7 +32,8 @@ pub enum ClientError {
     },
     /// The peer speaks another version of the protocol.
     #[error(
-        "the kernel speaks version {0} of the protocol, and this dtrace speaks version {VERSION}; build both from the same release"
+        "the kernel uses version {0} of the protocol, and this dtrace version {VERSION}; build \
+         both from the same release"
     )]
     Version(u32),
     /// The kernel refuses the request.
@@ -56,7 +57,10 @@ pub enum ClientError {
     #[error("the kernel reports {0} CPUs, and dtrace accepts at most {CPUS}")]
     Cpus(u32),
     /// The answer does not fit the request.
-    #[error("the kernel's answer to {0} has the wrong type")]
+    #[error(
+        "the kernel's answer to {0} does not belong to this request; check that no other \
+             program uses the line"
+    )]
     Strange(&'static str),
 }
 

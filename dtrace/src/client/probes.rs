@@ -1,4 +1,4 @@
-//! Which probes there are, and enabling them as they are.
+//! Lists probes, and enables them without a program.
 
 use dtrace_protocol::{Reply, Request};
 
@@ -58,6 +58,7 @@ impl Client {
                 Some(argument.map(|of| ArgType {
                     native: name(of.native),
                     translated: (!of.translated.is_empty()).then(|| name(of.translated)),
+                    name: None,
                 }))
             });
             match there(argument)? {

@@ -132,7 +132,7 @@ fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {
         .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
         .map_err(|error| failed(&reason(&error)))?;
     match text.len() as u64 > LONGEST {
-        true => Err(failed(&format!("it has more than {LONGEST} bytes"))),
+        true => Err(failed(&format!("the file has more than {LONGEST} bytes"))),
         false => Ok(text),
     }
 }

@@ -52,7 +52,7 @@ pub enum DtraceError {
         error: Box<DtraceError>,
     },
     /// An option for one kernel was used with several.
-    #[error("-A, -a and pictures are for one kernel: use one --connect")]
+    #[error("-A, -a and pictures support one kernel at a time: use --connect once")]
     OneKernel,
     /// A record cannot be shown.
     #[error("processing aborted: {0}")]
@@ -130,7 +130,7 @@ impl From<TraceError> for DtraceError {
 /// An error of the compiler with the program that it is in.
 #[derive(Debug)]
 pub struct CompileError {
-    /// What failed, such as `failed to compile script X` or `invalid probe specifier X`.
+    /// The failed operation, such as `failed to compile script X` or `invalid probe specifier X`.
     pub what: String,
     /// The compiler's error.
     pub error: Box<Error>,

@@ -30,8 +30,8 @@ pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
         && ["tick-", "profile-"].iter().any(|prefix| name.starts_with(prefix))
     {
         return Some(
-            "the name is no rate such as tick-1s or profile-97, or the host has no more timers: it provides them by calling \
-             register_profile and tick"
+            "the name is not a rate such as tick-1s or profile-97, or the host provides no timers \
+             or no more of them (register_profile and tick)"
                 .to_owned(),
         );
     }
@@ -65,7 +65,8 @@ fn unknown_provider(provider: &str, providers: &BTreeSet<&str>) -> String {
     }
     match &declared[..] {
         [] => format!(
-            "there is no provider {provider}, and no program or module has registered probes: only dtrace and timers are listed"
+            "there is no provider {provider}, and no program or module has registered probes: only \
+             the framework's own probes exist"
         ),
         all => format!("there is no provider {provider}; the providers are {}", all.join(", ")),
     }

@@ -13,7 +13,7 @@ use crate::trace::Trace;
 
 /// Lists the probes that the programs match; all probes if there are no programs.
 pub(super) fn list(
-    trace: Trace,
+    mut trace: Trace,
     job: &Job,
     programs: &[Compiled],
     output: &mut dyn Output,
@@ -23,9 +23,8 @@ pub(super) fn list(
     let described = programs.iter().flat_map(|program| &program.program.ecbs).map(|ecb| &ecb.probe);
     let described: Vec<_> =
         if programs.is_empty() { any.iter().collect() } else { described.collect() };
-    let kernel = trace.kernel();
     for description in described {
-        let probes = kernel.list(description)?;
+        let probes = trace.kernel().list(description)?;
         if probes.is_empty() {
             // This does not change the exit status (`list_stmt` in dtrace.c).
             output.message(&format!(
@@ -35,7 +34,7 @@ pub(super) fn list(
         for probe in &probes {
             let mut detail = None;
             if job.verbose {
-                detail = kernel.ask(|client| client.describe(probe))?;
+                detail = trace.detail(probe)?;
                 if detail.is_none() {
                     // The probe disappeared since it was listed.
                     continue;
@@ -46,13 +45,13 @@ pub(super) fn list(
                 output.line(format::detail(&detail).as_bytes())?;
             }
             if job.sites {
-                let sites = kernel.ask(|client| client.sites(probe.id))?;
+                let sites = trace.kernel().ask(|client| client.sites(probe.id))?;
                 output.line(format::sites(&sites).as_bytes())?;
             }
         }
     }
     output.flush()?;
-    Ok(kernel.ask(Client::close)?)
+    Ok(trace.kernel().ask(Client::close)?)
 }
 
 /// Returns the number of probes that the clauses of a program match.
@@ -70,8 +69,7 @@ pub(super) fn describe(
     for ecb in &program.ecbs {
         output.line(format!("\n{}\n", ecb.probe).as_bytes())?;
         let probes = trace.kernel().list(&ecb.probe)?;
-        let detail =
-            probes.first().map(|probe| trace.kernel().ask(|client| client.describe(probe)));
+        let detail = probes.first().map(|probe| trace.kernel().detail(probe));
         if let Some(detail) = detail.transpose()?.flatten() {
             output.line(format::detail(&detail).as_bytes())?;
         }

@@ -1,4 +1,4 @@
-//! What runs while dtrace traces, and can end the run.
+//! Workloads: they run while dtrace traces, and can end the run.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Workload for UntilExit {
     }
 }
 
-/// A workload that is over: dtrace prints what is recorded already.
+/// A workload that has ended: dtrace prints the existing records.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorded;
 

@@ -4,7 +4,7 @@ use dtrace_abi::function::aarch64::{self, Instruction as Known};
 
 use super::instruction::{Flow, Instruction};
 
-/// How many instructions before an indirect jump can load its target from a table.
+/// The number of instructions before an indirect jump that are searched for the load of its target from a table.
 const NEAR: usize = 4;
 
 /// Decodes the instructions of a function. `Err` has the offset of bytes that are no instruction: a size that is not a multiple

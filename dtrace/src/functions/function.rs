@@ -101,7 +101,7 @@ pub enum Obstacle {
         /// The offset of the instruction in the function.
         offset: u64,
     },
-    /// These bytes are no instruction.
+    /// These bytes are not an instruction.
     NotCode {
         /// The offset of the bytes in the function.
         offset: u64,
@@ -128,7 +128,9 @@ impl fmt::Display for Obstacle {
             Self::ConditionalExit { offset } => {
                 write!(f, "+{offset:#x}: a conditional branch leaves the function")
             }
-            Self::NotCode { offset } => write!(f, "+{offset:#x}: these bytes are no instruction"),
+            Self::NotCode { offset } => {
+                write!(f, "+{offset:#x}: these bytes are not an instruction")
+            }
             Self::NoSize => f.write_str("the symbol has no size"),
             Self::NoText => f.write_str("the text of the function is not in the file"),
             Self::Handler => f.write_str("the breakpoint handler can reach this function"),

@@ -1,6 +1,6 @@
-//! What an instruction does to the flow of control.
+//! The effect of an instruction on the flow of control.
 
-/// What an instruction does to the flow of control.
+/// The effect of an instruction on the flow of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Continues with the next instruction.

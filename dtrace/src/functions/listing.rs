@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::function::{Functions, Obstacle};
 
-/// How many functions of a file can be traced.
+/// The numbers of functions of a file that can be traced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// All functions.

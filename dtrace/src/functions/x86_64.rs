@@ -7,7 +7,7 @@ use iced_x86::{
 
 use super::instruction::{Flow, Instruction};
 
-/// How many instructions before an indirect jump can load its target from a table.
+/// The number of instructions before an indirect jump that are searched for the load of its target from a table.
 const NEAR: usize = 6;
 
 /// Decodes the instructions of a function. `Err` has the offset of the first bytes that are no instruction.
@@ -39,7 +39,7 @@ fn flow(decoded: &iced_x86::Instruction, before: &[iced_x86::Instruction]) -> Fl
         FlowControl::UnconditionalBranch => Flow::Jump(decoded.near_branch_target()),
         FlowControl::IndirectBranch => indirect(decoded, before),
         FlowControl::Return => Flow::Return,
-        // `int3`, which pads, `ud2`, and whatever else raises an exception.
+        // `int3` as padding, `ud2`, and all other instructions that raise an exception.
         FlowControl::Interrupt | FlowControl::Exception => match decoded.mnemonic() {
             Mnemonic::Int | Mnemonic::Int1 => Flow::Next,
             _ => Flow::Stop,

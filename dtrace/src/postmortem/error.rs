@@ -12,7 +12,7 @@ use super::image::ImageError;
 pub struct DumpError {
     /// The dump's file.
     pub file: PathBuf,
-    /// Why.
+    /// The reason.
     pub kind: DumpErrorKind,
 }
 

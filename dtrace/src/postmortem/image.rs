@@ -1,4 +1,4 @@
-//! The file: what of a memory is where in it.
+//! The file of a dump: the location of each part of memory in it.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub enum ImageError {
     #[error("the ELF file is damaged or truncated: {0}")]
     Elf(#[from] object::Error),
     /// The ELF file is a program or an object.
-    #[error("this ELF file is no core: it has no memory of a process or a machine")]
+    #[error("this ELF file is not a core: it contains no memory of a process or a machine")]
     NoCore,
     /// The dump is compressed.
     #[error("the dump is compressed (kdump): write it without -z, -l and -s, or convert it to ELF")]
@@ -154,7 +154,7 @@ impl Image {
         Ok(())
     }
 
-    /// Reads what stands at an address; `None` if not all of it is there.
+    /// Reads the bytes at an address; `None` if the dump does not contain all of them.
     pub(super) fn read(&self, space: Space, mut at: u64, mut into: &mut [u8]) -> Option<()> {
         while !into.is_empty() {
             let found = self.segments.iter().find_map(|segment| {
@@ -171,7 +171,7 @@ impl Image {
         Some(())
     }
 
-    /// Takes so many bytes, once more; `None` if that is more than there can be.
+    /// Subtracts `bytes` from the remaining ones; `None` if fewer remain.
     pub(super) fn spend(&self, bytes: u64) -> Option<()> {
         let left = self.left.get().checked_sub(bytes);
         self.is_spent.set(self.is_spent.get() || left.is_none());
@@ -179,7 +179,7 @@ impl Image {
         Some(())
     }
 
-    /// Whether more was to be taken than there can be.
+    /// Returns whether a call of `spend` has failed.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent.get()
     }

@@ -59,7 +59,7 @@ impl Transport for Line {
 struct Answer(Header);
 
 impl Answer {
-    /// With the items that are put behind it.
+    /// Encodes a reply with items.
     fn with(self, reply: &Reply<'_>, items: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let (mut draft, mut line) = (vec![0; FRAME], vec![0; encoded_len(FRAME)]);
         let length = Writer::new(&mut draft, self.0, reply).and_then(|mut frame| {
@@ -79,10 +79,14 @@ impl Answer {
         self.plain(&Reply::Refused { why, message })
     }
 
-    /// With the descriptions, if they fit.
+    /// Encodes a reply with descriptions, if they fit.
     fn data(self, reply: &Reply<'_>, data: &[Datum]) -> Vec<u8> {
         if size_of_val(data) > FRAME {
-            return self.refused(Why::NoSuch, "it has more data than can be told");
+            return self.refused(
+                Why::NoSuch,
+                "the probe has more data descriptions than an answer \
+                 can hold",
+            );
         }
         self.with(reply, |frame| {
             for datum in data {
@@ -95,9 +99,9 @@ impl Answer {
 fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
     let answer = Answer(frame.header);
     let Ok((request, _)) = frame.message::<Request<'_>>() else {
-        return answer.refused(Why::NotUnderstood, "no request of this version");
+        return answer.refused(Why::NotUnderstood, "this version does not know the request");
     };
-    let none = "there is none of this number in the dump";
+    let none = "the dump contains no object of this number";
     match request {
         Request::Hello { .. } => {
             answer.plain(&Reply::Hello { version: VERSION, side: Side::Framework })
@@ -110,7 +114,7 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
                 let probes = traced.probes.values().filter(|probe| probe.id > after).map(wire);
                 let mut probes = probes
                     .filter(|of| spec.matches([of.provider, of.module, of.function, of.name]));
-                // It is asked again for those that do not fit.
+                // The client repeats the request for those that do not fit.
                 answer.with(&Reply::Probes, |frame| {
                     probes.by_ref().try_for_each(|probe| frame.push(&probe)).ok();
                 })
@@ -118,7 +122,7 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
             Err(error) => answer.refused(Why::Spec, &error.to_string()),
         },
         Request::Describe { probe } => match traced.probes.get(&probe) {
-            // What a dump does not say is not known.
+            // The dump does not contain this value.
             Some(probe) => answer.plain(&Reply::Detail(Detail {
                 probe: wire(probe),
                 stability: [0; 3],
@@ -166,7 +170,7 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
             let cpus = traced.cpus.len() as u32;
             answer.plain(&Reply::Status(Status { cpus, ..Status::default() }))
         }
-        _ => answer.refused(Why::NotPermitted, "a dump is read, and not traced"),
+        _ => answer.refused(Why::NotPermitted, "a dump can be read, but not traced"),
     }
 }
 

@@ -60,7 +60,7 @@ const MISSING: usize = 64;
 /// Reads the sessions of all consumers that were tracing; adds messages about those that cannot be read.
 pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Traced> {
     let mut all = Vec::new();
-    let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
+    let cut = if memory.is_cut() { " (the file is truncated)" } else { "" };
     let said = complaints.len();
     let mut missing = |what: &str| {
         complaints.push(format!("{what}{cut}"));
@@ -68,7 +68,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
     };
     let header = &memory.header;
     let Some(enabled) = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into()) else {
-        missing("its enabled probes are not in the dump");
+        missing("the enabled probes of the framework are not in the dump");
         return all;
     };
     let enabled = by(enabled, |of| of.consumer);
@@ -78,7 +78,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
         let words =
             memory.get_word(at).zip(memory.get_word(at.saturating_add(memory.word() as u64)));
         let Some((number, session)) = words else {
-            missing("its consumers are not in the dump");
+            missing("the consumers of the framework are not in the dump");
             break;
         };
         if number == 0 {
@@ -101,7 +101,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
     all
 }
 
-/// Enablings by one of their numbers.
+/// Enablings, indexed by one of their numbers.
 fn by(all: Vec<Enabled>, number: impl Fn(&Enabled) -> u32) -> BTreeMap<u32, Vec<Enabled>> {
     let mut by: BTreeMap<u32, Vec<Enabled>> = BTreeMap::new();
     for of in all {
@@ -154,7 +154,8 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
         if read.is_none() {
             let (kind, id) = (note.kind, note.id);
             traced.complaints.push(format!(
-                "what describes consumer {}'s programs (note {kind}, {id}) is not in the dump",
+                "the description of the programs of consumer {} (note {kind}, {id}) is not in the \
+                 dump",
                 session.number
             ));
         }
@@ -180,7 +181,7 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
     }
     if memory.is_spent() {
         traced.complaints.push(
-            "the dump's structures refer to the same memory repeatedly: the rest is not shown"
+            "the structures in the dump refer to the same memory repeatedly: dtrace skips the rest"
                 .to_owned(),
         );
     }
@@ -266,7 +267,10 @@ impl Traced {
             (Some(end), _) => (0..0, 0..end),
             (None, u64::MAX) => (0..0, 0..head),
             (None, oldest) if oldest < head => {
-                return Err(format!("it begins at {oldest}, before its end at {head}"));
+                return Err(format!(
+                    "the oldest record begins at {oldest}, before the end of the \
+                     newest one at {head}"
+                ));
             }
             (None, oldest) => (oldest..note.count, 0..head),
         };
@@ -274,7 +278,7 @@ impl Traced {
             let range = part.start.saturating_mul(8) as usize..part.end.saturating_mul(8) as usize;
             let Some(inside) = words.get(range) else {
                 return Err(format!(
-                    "its fill level is {} words, but its size is {}",
+                    "the fill level is {} words, but the size is {}",
                     part.end, note.count
                 ));
             };
@@ -283,13 +287,13 @@ impl Traced {
         Ok(())
     }
 
-    /// Takes records over as long as they are what they say.
+    /// Copies records up to the first invalid one.
     fn whole_records(&self, bytes: &[u8], into: &mut Cpu) -> Read {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let torn = |why: String| {
                 let left = rest.len();
-                Err(format!("{why}: {left} bytes from there on are not shown"))
+                Err(format!("{why}: dtrace skips the {left} bytes from there on"))
             };
             let mut reader = dtrace_abi::reader::Reader::new(rest);
             if rest.get(..8).is_some_and(|word| word == [0; 8]) {
@@ -301,14 +305,14 @@ impl Traced {
             };
             let Some(eprobe) = self.eprobes.get(&header.epid) else {
                 return torn(format!(
-                    "a record is torn, or of a probe that is not enabled any more (number {})",
+                    "a record is incomplete, or its probe is no longer enabled (number {})",
                     header.epid
                 ));
             };
             let size = eprobe.size as usize;
             let words = size.div_ceil(8) * 8;
             let Some(record) = rest.get(..words).filter(|_| size >= RecordHeader::SIZE) else {
-                return torn(format!("a record of number {} is torn", header.epid));
+                return torn(format!("a record of enabled probe {} is incomplete", header.epid));
             };
             into.records.extend(record);
             into.latest = into.latest.max(header.time());
@@ -317,7 +321,7 @@ impl Traced {
         Ok(())
     }
 
-    /// Tuples that have come since consumers took them last.
+    /// Reads the tuples that were written after the consumer's last snapshot.
     fn tuples(&self, memory: &Memory<'_>, cpu: &CpuNote, into: &mut Cpu) -> Read {
         let (note, state, words) = buffer(
             memory,
@@ -329,7 +333,7 @@ impl Traced {
         let filled = usize::try_from(state.used.saturating_mul(8)).ok();
         let Some(bytes) = filled.and_then(|filled| words.get(..filled)) else {
             return Err(format!(
-                "its fill level is {} words, but its size is {}",
+                "the fill level is {} words, but the size is {}",
                 state.used, note.count
             ));
         };
@@ -341,13 +345,14 @@ impl Traced {
             let Some(tuple) = rest.get(..size).filter(|_| size >= 8) else {
                 let left = rest.len();
                 return Err(format!(
-                    "a tuple is torn (aggregation {id}): {left} bytes from there on are not shown"
+                    "a tuple of aggregation {id} is incomplete: dtrace skips the {left} bytes from \
+                     there on"
                 ));
             };
             let range = at as u64..(at + size) as u64;
             if changing.is_some_and(|changing| range.contains(&changing)) {
                 result = Err(format!(
-                    "a value of aggregation {id} was just being changed: it is not shown"
+                    "the kernel was changing a value of aggregation {id}: dtrace skips it"
                 ));
             } else {
                 into.tuples.extend(tuple);

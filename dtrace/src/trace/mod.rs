@@ -37,7 +37,7 @@ use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 
-use crate::client::{Client, ClientError, Declared};
+use crate::client::{Client, ClientError, Declared, Detail, Probe};
 use crate::kernel::{Kernel, OWN};
 use crate::render::{Compiled, Consumer, RenderError, Settings};
 use crate::transport::TransportError;
@@ -144,10 +144,19 @@ impl Trace {
         if let Some(host) = &self.host {
             self.compiler.built_in("host", &named_host(host), &self.kernel);
         }
-        for Declared { module, text } in self.kernel.ask(Client::declared)? {
+        for Declared { module, text } in self.kernel.declared()? {
             self.compiler.module(&module, &text, &self.kernel);
         }
         self.kernel.check()
+    }
+
+    /// Returns the stability and the arguments of a probe, with the names of the arguments; `None` if it has disappeared.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the kernel or the connection failed.
+    pub fn detail(&mut self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
+        self.declare()?;
+        self.kernel.detail(probe)
     }
 
     /// Reads D libraries. Libraries that depend on missing providers, modules or libraries are skipped; returns why.
@@ -216,7 +225,7 @@ impl Trace {
         self.open()?;
         self.kernel.ask(Client::claim)?;
         self.claimed = true;
-        // As `dt_options_load` of libdtrace.
+        // Like `dt_options_load` of libdtrace.
         for (option, value) in self.kernel.ask(Client::options)? {
             // Only the user permits destructive actions.
             match OptionId::from_number(option) {

@@ -65,8 +65,9 @@ pub enum AddressError {
     },
     /// The address is on another machine, and the connection is not protected.
     #[error(
-        "{0} is another machine: anyone on the network could read and change the data, or pretend to be the kernel; name the \
-         file of the kernel's key with --key FILE (dtrace --make-key FILE creates one), or use --unencrypted"
+        "{0} is another machine: every machine on the network could read and change the data, or \
+         pretend to be the kernel; name the file of the kernel's key with --key FILE (dtrace \
+         --make-key FILE creates one), or use --unencrypted"
     )]
     Unprotected(Address),
     /// The encrypted connection cannot be established.

@@ -1,4 +1,4 @@
-//! A stream of the system's: one or two file descriptors.
+//! A stream of the operating system: one or two file descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +39,7 @@ impl Line {
         self.output.as_ref().unwrap_or(&self.input).as_fd()
     }
 
-    /// The other side has ended it: with what a child has to say of that.
+    /// The other side has closed the line; with the exit status of a child.
     fn closed(&mut self) -> TransportError {
         TransportError::Closed(self.child.as_mut().and_then(Child::ended))
     }
@@ -47,7 +47,7 @@ impl Line {
     fn failed(&mut self, errno: Errno) -> TransportError {
         match TransportError::from(io::Error::from(errno)) {
             TransportError::Closed(_) => self.closed(),
-            // What a terminal says when it has been unplugged.
+            // The error of a terminal that was unplugged.
             TransportError::Failed(_) if errno == Errno::IO => self.closed(),
             error => error,
         }

@@ -59,7 +59,8 @@ pub enum TransportError {
     Stuck(Duration),
     /// An encrypted message is not authentic.
     #[error(
-        "message authentication failed: the data from the kernel were changed, or a part of them was lost; connect again"
+        "message authentication failed: data from the kernel were changed or lost on the line; \
+         connect again"
     )]
     Forged,
     /// Reading or writing failed.

@@ -1,8 +1,8 @@
 //! A process of this machine that hosts its probes itself (`sdt-process`).
 //!
-//! The system is asked at which socket the process listens, by `/proc`. So neither the environment of the process nor
-//! what others have left in folders has a say, and a process in a container is found as well. That takes what tracing
-//! takes: to be the process's user, or root.
+//! `/proc` shows the socket at which the process listens. So the result depends neither on the environment of the
+//! process nor on files of other users, and processes in containers are found as well. This needs the same rights as
+//! tracing: those of the process's user, or root.
 //!
 //! dtrace does not trust the process: it follows no link at the path, and verifies that the process itself answers
 //! ([`peer`]). Otherwise a process could make root trace another one, with the effects that `-w` allows.
@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use super::peer;
 use crate::escape;
 
-/// `__SO_ACCEPTCON`, by which `/proc/net/unix` tells who listens (Linux, `include/uapi/linux/net.h`).
+/// `__SO_ACCEPTCON`, the flag of listening sockets in `/proc/net/unix` (Linux, `include/uapi/linux/net.h`).
 const LISTENS: u32 = 1 << 16;
 
 /// Longest wait for a socket whose queue of connections is full.
@@ -32,7 +32,7 @@ const FULL: Duration = Duration::from_secs(5);
 /// Why there is no line to a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// There is none of this number.
+    /// There is no process with this number.
     #[error("No such process")]
     None,
     /// The process has not started `sdt_process`.
@@ -40,15 +40,15 @@ pub enum ProcessError {
     NoProbes,
     /// The path of the socket has a symbolic link or `..`.
     #[error(
-        "the path of its socket, {}, has a symbolic link or `..` in it, which dtrace does not follow: set XDG_RUNTIME_DIR of the \
-         process to a path without", shown(.0)
+        "the path of its socket, {}, contains a symbolic link or `..`, and dtrace follows neither: \
+         set XDG_RUNTIME_DIR of the process to a path without them", shown(.0)
     )]
     Link(PathBuf),
     /// The path of the socket is another kind of file.
-    #[error("{} is no socket", shown(.0))]
+    #[error("{} is not a socket", shown(.0))]
     NoSocket(PathBuf),
     /// The process does not accept the connections in the queue of its socket.
-    #[error("it does not answer: the queue of connections at its socket is full")]
+    #[error("the process does not answer: the queue of connections at its socket is full")]
     Full,
     /// Another process listens there.
     #[error("process {found} answers at its socket; dtrace traces only the process that -p names")]
@@ -62,11 +62,12 @@ pub enum ProcessError {
     )]
     Elsewhere,
     /// The listener has ended.
-    #[error("the process that made its socket has ended")]
+    #[error("the process that created the socket has ended")]
     Ended,
     /// Another user listens there.
     #[error(
-        "a process of user {found} answers at its socket, and the named process has other users"
+        "a process of user {found} answers at its socket, but the process that -p names belongs to \
+         another user"
     )]
     User {
         /// The number of that user.
@@ -109,7 +110,7 @@ fn connect_to(
     until: Instant,
 ) -> Result<UnixStream, ProcessError> {
     let socket = find(root, path)?;
-    // By the open file: its path may lead elsewhere by now.
+    // Through the open file, because its path may now lead to another file.
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", socket.as_raw_fd()))
         .map_err(io::Error::from)?;
     // Without NONBLOCK, `connect` would wait for ever if the process accepts no connection.
@@ -166,7 +167,7 @@ fn find(root: &Path, path: &Path) -> Result<OwnedFd, ProcessError> {
 fn sockets(process: &Path) -> io::Result<Vec<u64>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(process.join("fd"))? {
-        // What has been closed in between is none.
+        // A descriptor that was closed meanwhile is skipped.
         let Ok(target) = fs::read_link(entry?.path()) else { continue };
         let number = target.to_str().and_then(|to| to.strip_prefix("socket:[")?.strip_suffix(']'));
         all.extend(number.and_then(|number| number.parse::<u64>().ok()));
@@ -278,13 +279,13 @@ mod tests {
         assert!(matches!(error, ProcessError::Full), "{error}");
     }
 
-    /// The path may have been chosen by anybody.
+    /// Any user may have chosen the path.
     #[test]
     fn paths_in_messages_are_escaped() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("\u{1b}[31m"), "").unwrap();
         let error = find(folder.path(), "/\u{1b}[31m".as_ref()).unwrap_err().to_string();
-        assert_eq!(error, "/\\u{1b}[31m is no socket");
+        assert_eq!(error, "/\\u{1b}[31m is not a socket");
     }
 
     /// This process listens, and the test asks for others.

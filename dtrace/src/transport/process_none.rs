@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 /// Why there is no line to a process.
 #[derive(Debug, thiserror::Error)]
-#[error("processes host probes on Linux only")]
+#[error("tracing a process (-p) is supported on Linux only")]
 pub struct ProcessError;
 
 /// Fails.

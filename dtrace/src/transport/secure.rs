@@ -21,20 +21,23 @@ pub enum SecureError {
     Plain,
     /// The peer speaks another version of the encryption.
     #[error(
-        "the kernel speaks version {0} of the encryption, and this dtrace speaks version {VERSION}; build both from the same release"
+        "the kernel uses version {0} of the encryption, and this dtrace version {VERSION}; build \
+         both from the same release"
     )]
     Version(u8),
     /// The peer rejects the key.
     #[error("the kernel rejects the key; use the file that --make-key created for it")]
     Refused,
     /// The peer does not have the key.
-    #[error("the peer does not have the key: it is not the kernel")]
+    #[error(
+        "the peer does not have the key, so it is not the kernel; check the address and the key"
+    )]
     Impostor,
     /// The peer does not answer.
     #[error("no answer to the handshake within {} s; check that the kernel's line uses a key, too", .0.as_secs())]
     NoAnswer(Duration),
     /// The cryptography failed, for example for want of random bytes.
-    #[error("the handshake cannot begin: {0}")]
+    #[error("the handshake cannot start: {0}")]
     Noise(#[from] snow::Error),
 }
 

@@ -1,4 +1,4 @@
-//! A kernel that says what a test has it say, whatever program it was given.
+//! A kernel that sends the answers of a test, whatever program it receives.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,18 +21,18 @@ const PIECE: usize = 16 << 10;
 /// Descriptions of data, each with its bytes.
 pub type Data = Vec<(Datum, Vec<u8>)>;
 
-/// What it says.
+/// The answers.
 #[derive(Clone, Debug)]
 pub struct Evil {
     /// All names that the kernel sends, except those of the existing probe.
     pub name: Vec<u8>,
-    /// What it says a record holds, and the bytes of each.
+    /// The claimed descriptions of the record, and its bytes.
     pub data: Data,
     /// The one format.
     pub format: Vec<u8>,
-    /// How large it says that the record's buffer is, if that is not its size.
+    /// The claimed size of the record, if it differs from the real one.
     pub size: Option<u32>,
-    /// What it says an aggregation is: the number of its variable, and its data.
+    /// The claimed aggregation: the number of its variable, and its data.
     pub aggregation: Option<(u32, Data)>,
     /// Tuples of the aggregation, each with another key.
     pub tuples: u32,
@@ -42,7 +42,7 @@ pub struct Evil {
     pub probes: u32,
     /// Bytes of what each of its modules declares, and how many modules.
     pub declares: (u32, u32),
-    /// What it says of a program.
+    /// The claimed description of a program.
     pub refuses: Option<&'static str>,
 }
 
@@ -84,12 +84,12 @@ fn lay_out(data: &[(Datum, Vec<u8>)], begin: u32) -> (Vec<Datum>, Vec<u8>) {
 }
 
 impl Evil {
-    /// With these data in its one record.
+    /// A kernel with one record that contains these data.
     pub fn records(data: Data) -> Self {
         Self { data, ..Self::default() }
     }
 
-    /// What dtrace prints of it, says, and ends with.
+    /// Runs dtrace on it; returns its output, its messages and its status.
     pub fn traced(self, args: &[&str]) -> (String, String, Option<i32>) {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("kernel");

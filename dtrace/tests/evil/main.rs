@@ -118,16 +118,22 @@ fn each_contradiction_is_an_error() {
         Evil::records(vec![(desc, bytes)])
     };
     let cases: Vec<(Evil, &str)> = vec![
-        (changed(&|of| of.uarg = 2), "belongs to no clause that was compiled here"),
-        (changed(&|of| of.uarg = 0), "belongs to no clause that was compiled here"),
-        (changed(&|of| of.action = Action::Tracemem.number()), "are not those of its clause"),
-        (changed(&|of| of.action = 0x7777), "are not those of its clause"),
-        (changed(&|of| of.size = 8), "are not those of its clause"),
-        (changed(&|of| of.arg = 1), "are not those of its clause"),
-        (changed(&|of| of.format = 1), "are not those of its clause"),
-        (changed(&|of| of.alignment = 8), "are not those of its clause"),
-        (Evil::records(vec![right.clone(), right.clone()]), "are not those of its clause"),
-        (Evil::records(vec![]), "belongs to no clause that was compiled here"),
+        (changed(&|of| of.uarg = 2), "belongs to no clause of the program"),
+        (changed(&|of| of.uarg = 0), "belongs to no clause of the program"),
+        (
+            changed(&|of| of.action = Action::Tracemem.number()),
+            "differ from the actions of its clause",
+        ),
+        (changed(&|of| of.action = 0x7777), "differ from the actions of its clause"),
+        (changed(&|of| of.size = 8), "differ from the actions of its clause"),
+        (changed(&|of| of.arg = 1), "differ from the actions of its clause"),
+        (changed(&|of| of.format = 1), "differ from the actions of its clause"),
+        (changed(&|of| of.alignment = 8), "differ from the actions of its clause"),
+        (
+            Evil::records(vec![right.clone(), right.clone()]),
+            "differ from the actions of its clause",
+        ),
+        (Evil::records(vec![]), "belongs to no clause of the program"),
     ];
     for (evil, why) in cases {
         let shown = format!("{evil:?}");
@@ -136,7 +142,7 @@ fn each_contradiction_is_an_error() {
     }
     // Another probe than the clause is for.
     let (_, err, status) = Evil::records(vec![right]).traced(&["-q", "-n", "END { trace(1); }"]);
-    assert!(err.contains("which its clause does not match") && status == Some(1), "{err}");
+    assert!(err.contains("which is not matched by its clause") && status == Some(1), "{err}");
 }
 
 /// dtrace uses the format of the program, not that of the kernel.
@@ -176,7 +182,10 @@ fn aggregations_are_those_of_the_program() {
     short.remove(1);
     for (variable, data) in [(2, aggregation(1)), (1, sum), (1, other), (1, short)] {
         let (out, err, status) = of(variable, data).traced(&program);
-        assert!(err.contains("aggregation 1 is not what was compiled here"), "{out}{err}");
+        assert!(
+            err.contains("aggregation 1 differs from the aggregations of the program"),
+            "{out}{err}"
+        );
         assert_eq!(status, Some(1));
     }
 }
@@ -194,7 +203,7 @@ fn clear_applies_to_the_aggregation_of_its_statement() {
     let (_, err, status) = evil(1).traced(&program);
     assert_eq!((&*err, status), ("", Some(0)));
     let (_, err, status) = evil(2).traced(&program);
-    assert!(err.contains("is about another aggregation than its statement"), "{err}");
+    assert!(err.contains("names another aggregation than its statement"), "{err}");
     assert_eq!(status, Some(1));
 }
 
@@ -226,7 +235,7 @@ fn no_terminal_obeys_a_kernel() {
         is_clean(&out) && out.contains("ev\\u{1b}]0;owned") && status == Some(0),
         "{out:?}{err}"
     );
-    // What it says of a program, and formats and data of others.
+    // Claims about a program, and formats and data of other programs.
     let evil = Evil { refuses: Some("no\x1b[2J\x07"), ..Evil::default() };
     let (out, err, status) = evil.traced(&["-n", PROGRAM]);
     assert!(is_clean(&out) && is_clean(&err) && status == Some(1), "{out:?}{err:?}");
@@ -311,7 +320,8 @@ fn a_kernel_cannot_exceed_its_memory() {
     for (evil, args, what, limit) in cases {
         let (out, err, status) = evil.traced(args);
         let said = format!(
-            "the kernel's {what} exceed the memory that dtrace keeps for one kernel ({limit} bytes): -x memory=SIZE raises the limit"
+            "the kernel's {what} exceed the memory that dtrace keeps for one kernel ({limit} \
+             bytes): -x memory=SIZE raises the limit"
         );
         assert!(err.contains(&said) && status == Some(1), "{what}: {out}{err}");
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Case {
     pub name: String,
-    /// As it was typed.
+    /// The command line, unchanged.
     pub line: String,
     pub out: String,
     pub err: String,
@@ -15,13 +15,13 @@ pub struct Case {
     pub status: i32,
 }
 
-/// Where all is: what was printed, and programs.
+/// The folders of the outputs and of the programs.
 pub fn folders() -> [PathBuf; 2] {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     ["tests/data/oracle", "../dtrace-compiler/tests/data/oracle"].map(|folder| here.join(folder))
 }
 
-/// What one folder or the other has by this name.
+/// Returns the file of this name from one of the folders.
 fn find(name: &str, extension: &str) -> Option<PathBuf> {
     let paths = folders().map(|folder| folder.join(format!("{name}.{extension}")));
     paths.into_iter().find(|path| path.exists())
@@ -59,7 +59,7 @@ impl Case {
         }
     }
 
-    /// Its words, with what the shell does of quotes.
+    /// Its words, with the shell's quotes removed.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let (mut word, mut quoted): (Option<String>, bool) = (None, false);

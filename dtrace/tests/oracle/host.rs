@@ -14,14 +14,14 @@ use dtrace::{Client, DtraceError, Job, cli};
 use crate::case::Case;
 use crate::printed::Printed;
 
-/// What never ends by itself is interrupted after that.
+/// A command that does not end by itself is interrupted after this time.
 const LIMIT: Duration = Duration::from_secs(20);
-/// What was recorded as such is by then where it stays.
+/// The limit for a command whose recorded run was interrupted: its output is complete by then.
 const SOON: Duration = Duration::from_secs(2);
-/// What was stopped has this status.
+/// The status of an interrupted command.
 const STOPPED: i32 = 124;
 
-/// What came of a command line.
+/// The result of a command line.
 pub struct Run {
     pub out: String,
     pub err: String,
@@ -56,7 +56,7 @@ pub fn run(case: &Case) -> Run {
 }
 
 fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
-    // That machine had neither types of the kernel nor libraries.
+    // The machine of the recordings had neither types of the kernel nor libraries.
     job.options.no_libraries = true;
     let folder = tempfile::tempdir().unwrap();
     if job.output.is_some() {
@@ -64,7 +64,7 @@ fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
     }
     let (ours, theirs) = UnixStream::pair().unwrap();
     let output: OwnedFd = theirs.try_clone().unwrap().into();
-    // What the recorded outputs say of the machine.
+    // The properties of the machine in the recorded outputs.
     let machine = Machine {
         execargs: case.line.clone(),
         ustackdepth: 6,

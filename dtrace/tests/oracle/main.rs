@@ -1,9 +1,10 @@
-//! What a real FreeBSD dtrace(1) was given (13.0-CURRENT, amd64), and what it printed, to the byte, and how it ended: the
-//! same command lines, the whole way, from options to the last line: compiler, line, framework, and back.
+//! Compares our dtrace(1) with FreeBSD's (13.0-CURRENT, amd64), byte by byte: the same command lines must print the same
+//! output and exit with the same status. Each case runs from the options through the compiler, the line and the framework
+//! to the last line of output.
 //!
-//! `tests/data/oracle` has what was printed; programs and command lines, and errors of the compiler, are the compiler's
-//! (`dtrace-compiler/tests/data/oracle`). Beside them, as `.ours`, is what is printed here where the real one is plainly
-//! wrong. [`LEFT_OUT`] says what cannot be compared, and why.
+//! `tests/data/oracle` contains the output of FreeBSD's dtrace(1). The programs, the command lines and the errors of the
+//! compiler are in `dtrace-compiler/tests/data/oracle`. A file `.ours` contains our output for a case in which FreeBSD's
+//! output is clearly wrong. [`LEFT_OUT`] lists the cases that cannot be compared, with the reasons.
 
 mod case;
 mod host;
@@ -13,7 +14,7 @@ mod printed;
 use case::Case;
 use host::{Run, run};
 
-/// The cases that are not compared, and why.
+/// The cases that are not compared, with the reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("drops_agg", "how many elements a buffer has room for: here one more"),
     ("drops_buf", "a buffer that holds no record is refused here; there nothing is ever recorded"),
@@ -24,7 +25,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 #[test]
 fn output_is_the_real_one() {
-    // Where the scripts are; there is no other test in this program.
+    // Runs in the folder of the scripts; this program has no other test that the change of folder could affect.
     std::env::set_current_dir(case::folders()[1].as_path()).unwrap();
     let cases = Case::all();
     assert!(cases.len() >= 290, "{}", cases.len());

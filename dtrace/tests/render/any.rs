@@ -92,7 +92,7 @@ fn options() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
     proptest::collection::vec(option, 0..5)
 }
 
-/// So much is never shown of what these tests make.
+/// A size that no output of these tests reaches.
 const BOUND: usize = 64 << 20;
 
 proptest! {

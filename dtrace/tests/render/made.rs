@@ -19,7 +19,7 @@ pub struct Item {
     pub action: Action,
     pub argument: u64,
     pub format: Option<&'static str>,
-    /// Which statement of its clause it is of.
+    /// The number of its statement in the clause.
     pub statement: u64,
     pub data: Vec<u8>,
 }
@@ -151,7 +151,8 @@ impl Made {
         }
         data.resize(data.len().next_multiple_of(4), 0);
         let (id, name, size) = (variable, format!("a{variable}"), data.len());
-        let description = AggDescription { id, variable, name, epid: 1, size, records };
+        let names = Vec::new();
+        let description = AggDescription { id, variable, name, epid: 1, size, records, names };
         self.tables.aggregations.insert(id, description);
         if self.aggregations.len() <= cpu {
             self.aggregations.resize(cpu + 1, Vec::new());
@@ -159,7 +160,7 @@ impl Made {
         self.aggregations[cpu].extend(data);
     }
 
-    /// What a sink makes of it.
+    /// Returns the output of a sink.
     pub fn to(&mut self, sink: &mut dyn Sink) -> Result<(), RenderError> {
         let settings = Settings {
             zone: TimeZone::UTC,

@@ -1,10 +1,10 @@
-//! Where text goes in these tests.
+//! The output of these tests.
 
 use std::io;
 
 use dtrace::render::{Order, Output, Request};
 
-/// What a run has printed.
+/// The output of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     pub out: Vec<u8>,
@@ -39,7 +39,7 @@ impl Output for Printed {
         Ok(())
     }
 
-    /// Of the shell no more than `echo`.
+    /// Supports only the shell's `echo`.
     fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
         match order.request() {
             Request::System(command) => {

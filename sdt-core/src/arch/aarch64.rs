@@ -5,22 +5,23 @@ use core::ffi::c_void;
 
 pub use dtrace_abi::site::aarch64::ENCODING;
 
-/// Words apart that arguments lie on the stack, whose pointer has to stay a multiple of 16.
+/// Distance of two arguments on the stack, in words. The stack pointer must stay a multiple of 16.
 pub const WORD_STRIDE: usize = 2;
 
-/// How far behind a site's address the saved program counter points after a breakpoint there.
+/// Distance in bytes from a site's address to the program counter that a breakpoint there saves.
 pub const BREAKPOINT_LEN: usize = 0;
 
 /// The instructions at a site, by architecture.
 ///
-/// `@call` hands the words over and calls the thunk: probe and words go onto the stack, the last word first, and the
-/// thunk takes them off. No register is named but the one that a call changes anyway.
+/// `@call` pushes the probe and the words, the last word first, and calls the thunk, which pops them. The only named
+/// register is the one that a call changes anyway.
 ///
-/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first. The thunk is one
-/// for each evaluator: an address in a register would be loaded in front of a loop that the site is in, on the hot path.
+/// `@evaluate` pushes pairs of words, the last one first, and calls the thunk of the evaluator. Each evaluator has its
+/// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
+/// hot path.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers read
-/// what arguments point to, and the framework writes.
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
+/// read memory through arguments, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {
@@ -66,11 +67,12 @@ macro_rules! __sdt_asm {
     };
 }
 
-/// `asm!` in a cold block, where the target has vector registers (user-land hosts). What is called may use them, so they
-/// are clobbers: all that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function can have it
-/// (`target_feature`) where the crate has not. Not v8 to v15: a function that loses their low halves has to save
-/// these, on the hot path. The thunks preserve them, all 128 bits. Of SVE's longer z8 to z15 nothing more is: a
-/// function must not keep that across a site. (Rust has no types for it, and compilers do not do so by themselves.)
+/// `asm!` in a cold block, where the target has vector registers (user-land hosts). The called functions may use them,
+/// so they are clobbers: all that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function
+/// can have it (`target_feature`) where the crate has not. Not v8 to v15: a function that loses their low halves has to
+/// save these, on the hot path. The thunks preserve them, all 128 bits. They do not preserve the upper part of SVE's z8
+/// to z15, so a function must not keep a value there across a site. (Rust has no types for it, and compilers do not use
+/// it on their own.)
 #[cfg(target_feature = "neon")]
 #[doc(hidden)]
 #[macro_export]
@@ -95,8 +97,8 @@ macro_rules! __sdt_asm {
     };
 }
 
-/// Where x18 is the platform's it must not be named: feature `reserved-x18` says so for kernels whose target is
-/// not one that is known to reserve it.
+/// If the platform reserves x18, the assembly must not name it. Feature `reserved-x18` is for kernels whose target is
+/// not known to reserve it.
 #[cfg(any(
     target_os = "freebsd",
     target_os = "android",
@@ -116,7 +118,7 @@ macro_rules! __sdt_x18 {
     }};
 }
 
-/// Elsewhere x18 is a register like others, which a function may change.
+/// On other platforms x18 is an ordinary register, which a function may change.
 #[cfg(not(any(
     target_os = "freebsd",
     target_os = "android",
@@ -136,8 +138,8 @@ macro_rules! __sdt_x18 {
     }};
 }
 
-/// The instructions by which a thunk saves v8 to v15 and restores them. What it calls has to preserve their low halves
-/// only.
+/// The instructions by which a thunk saves v8 to v15 and restores them. Called functions preserve only their low
+/// halves.
 #[cfg(not(target_feature = "neon"))]
 macro_rules! vectors {
     ($which:ident) => {
@@ -166,9 +168,9 @@ pub(crate) use vectors;
 
 /// The pieces of assembly of the thunks (`thunk.rs`).
 ///
-/// Not saved: x18. FreeBSD and others keep the CPU's own data there, which is another after a thread has been
-/// moved; and no kernel that does not reserve it may call code that does. Nor x16 and x17, which are lost on the way
-/// here.
+/// Not saved: x18, because FreeBSD and others keep a pointer to the data of the CPU there, which changes when a thread
+/// moves to another CPU, and because a kernel that does not reserve it must not call code that does; x16 and x17,
+/// because the call of the thunk may change them.
 macro_rules! piece {
     (enter) => {
         concat!(
@@ -244,17 +246,17 @@ pub(crate) const FIRE_BESIDES: usize = 16;
 /// Bytes on the stack that `@evaluate` pushes besides the words.
 pub(crate) const EVALUATE_BESIDES: usize = 0;
 
-/// From a frame pointer: where the caller's is saved.
+/// Offset from a frame pointer to the saved frame pointer of the caller.
 pub const NEXT_FRAME: isize = 0;
 
-/// From a thunk's frame pointer: the last of the hit's slots, which go down from there.
+/// Offset from a thunk's frame pointer to the last slot of the hit. The other slots are below it.
 pub const HIT_SLOTS: isize = -8;
 
-/// The frame pointer of the function this is inlined into.
+/// Returns the frame pointer of the function into which this is inlined.
 #[inline(always)]
 pub fn frame_pointer() -> *const c_void {
     let frame;
-    // SAFETY: reads a register.
+    // SAFETY: the instruction only reads a register.
     unsafe { asm!("mov {}, x29", out(reg) frame, options(nomem, nostack, preserves_flags)) };
     frame
 }

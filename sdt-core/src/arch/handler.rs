@@ -1,8 +1,8 @@
-//! What an architecture can tell of the breakpoint handler: nothing here.
+//! The check of the breakpoint handler on architectures that have none.
 
 use core::fmt;
 
-/// There is none.
+/// The faults that the check can find: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerFault {}
 
@@ -12,7 +12,7 @@ impl fmt::Display for HandlerFault {
     }
 }
 
-/// Finds none.
+/// Returns `Ok`.
 pub const fn check_handler() -> Result<(), HandlerFault> {
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What differs by architecture: the site's instruction, the breakpoint over it, and the thunks
-//! through which a cold block leaves.
+//! The parts that differ between architectures: the instruction of a site, its breakpoint, and the thunks that a cold
+//! block calls.
 //!
 //! Each architecture is one file with the same items: the macros `__sdt_arch!` and `__sdt_asm!`, which expand in the
 //! crate that fires, [`ENCODING`], [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`frame_pointer`], [`NEXT_FRAME`], [`HIT_SLOTS`],
@@ -15,17 +15,16 @@
 //! | `__sdt_stap!` | notes and semaphores | feature `stapsdt` |
 //! | `__sdt_types!` | text for D | feature `off` |
 //!
-//! They are sound for the records and words that a site gives them, which they cannot check. So their assembly refers to
-//! a constant `__SDT_PROMISE`, a [promise](crate::__private::Promise) that the caller has to define once, by `unsafe`.
+//! They are sound only for the records and words of a site, which they cannot check. So their assembly refers to a
+//! constant `__SDT_PROMISE`, a [promise](crate::__private::Promise) that the caller has to define once, by `unsafe`.
 //!
 //! `portable.rs` is the file for all other architectures.
 //!
 //! # Gate mode
 //!
-//! For hosts that cannot write to their text (flash), and for architectures without a file, no text is patched: a
-//! site is one relaxed load and a branch that is predicted not to be taken. There are no records of sites
-//! then, and no breakpoints. Elsewhere `SDT_PATCH=gate` in the environment of the build
-//! chooses it.
+//! On hosts that cannot write to their text (flash), and on architectures without a file, no text is patched: a site is
+//! one relaxed load and a branch that is predicted as not taken. In this mode there are no records of sites and no
+//! breakpoints. On other hosts, `SDT_PATCH=gate` in the environment of the build selects this mode.
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
@@ -42,10 +41,10 @@ pub use target::*;
 #[cfg_attr(not(target_arch = "x86_64"), path = "handler.rs")]
 pub mod handler;
 
-/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
-/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
-/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
-/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
+/// The firing site: the nop, its record in the set of sites, and the cold block. Control reaches the cold block by a
+/// direct jump, or by the return from an exception ([`resume_address`](crate::trap::resume_address) describes the
+/// effect of control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly by its
+/// symbol, and the thunk returns in the ordinary way, so shadow stacks stay balanced and kCFI has nothing to check.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
@@ -57,8 +56,8 @@ macro_rules! __sdt_site {
     (@trampoline $symbol:literal) => { () };
     (@site $probe:path, $symbol:literal, $cold:block) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: a nop, and a record in a section that no data of this program shares; when the nop is patched, control
-        // goes to the label block only.
+        // SAFETY: the code is a nop, and a record in a section without other data of this program. The patched nop
+        // transfers control only to the label block.
         unsafe {
             ::core::arch::asm!(
                 $crate::__sdt_arch!(@nop),
@@ -100,7 +99,7 @@ macro_rules! __sdt_site {
     };
     (@site $probe:path, $symbol:literal, $cold:block) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: the record of the site's probe, a static.
+        // SAFETY: the macros pass the record of the site's probe, which is a static.
         if unsafe { $crate::__private::fire::may_fire(&raw const $probe) } {
             $crate::__private::arch::unlikely();
             $cold
@@ -108,7 +107,7 @@ macro_rules! __sdt_site {
     }};
 }
 
-/// Tells the compiler that a block which begins with it is seldom executed.
+/// Marks the block that begins with this call as seldom executed.
 #[doc(hidden)]
 #[cold]
 #[inline]

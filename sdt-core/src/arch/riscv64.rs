@@ -14,22 +14,23 @@ pub const ENCODING: Encoding = if cfg!(any(target_feature = "c", target_feature 
     riscv64::ENCODING_WITHOUT_C
 };
 
-/// Words apart that arguments lie on the stack, whose pointer has to stay a multiple of 16.
+/// Distance of two arguments on the stack, in words. The stack pointer must stay a multiple of 16.
 pub const WORD_STRIDE: usize = 2;
 
-/// How far behind a site's address the saved program counter points after a breakpoint there.
+/// Distance in bytes from a site's address to the program counter that a breakpoint there saves.
 pub const BREAKPOINT_LEN: usize = 0;
 
 /// The instructions at a site, by architecture.
 ///
-/// `@call` hands the words over and calls the thunk: probe and words go onto the stack, the last word first, and the
-/// thunk takes them off. No register is named but the one that a call changes anyway.
+/// `@call` pushes the probe and the words, the last word first, and calls the thunk, which pops them. The only named
+/// register is the one that a call changes anyway.
 ///
-/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first. The thunk is one
-/// for each evaluator: an address in a register would be loaded in front of a loop that the site is in, on the hot path.
+/// `@evaluate` pushes pairs of words, the last one first, and calls the thunk of the evaluator. Each evaluator has its
+/// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
+/// hot path.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers read
-/// what arguments point to, and the framework writes.
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
+/// read memory through arguments, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {
@@ -70,25 +71,25 @@ macro_rules! __sdt_arch {
 macro_rules! __sdt_asm {
     (($($template:tt)*) $($operands:tt)*) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: the thunks preserve every general register but that of the return address, and leave
-        // the stack as it was.
+        // SAFETY: the thunks (`thunk.rs`) preserve every general register except ra, a clobber, and restore the stack
+        // pointer.
         unsafe { ::core::arch::asm!($($template)* $($operands)* out("ra") _) }
     }};
 }
 
-/// `asm!` in a cold block. Where the target has floating-point registers (user-land hosts), the called functions may use
-/// them, so they are clobbers: all that are caller-saved (RISC-V calling conventions, 1.0, 1.2 and 1.3), those of V
-/// as well, because a single function can have it (`target_feature`) where the crate has not. vl, vtype and their
-/// like are lost in any `asm!` without `preserves_flags`. Not fs0 to fs11, which the ABIs with D preserve; one that
-/// passes nothing in floating-point registers, on a machine that has them, is no such host.
+/// `asm!` in a cold block. Where the target has floating-point registers (user-land hosts), the called functions may
+/// use them, so they are clobbers: all that are caller-saved (RISC-V calling conventions, 1.0, 1.2 and 1.3), those of V
+/// as well, because a single function can have it (`target_feature`) where the crate has not. Every `asm!` without
+/// `preserves_flags` clobbers vl, vtype and similar registers. fs0 to fs11 are no clobbers, because the ABIs with D
+/// preserve them; hosts with floating-point registers and an ABI without them are not supported.
 #[cfg(any(target_feature = "f", target_feature = "v"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
     (($($template:tt)*) $($operands:tt)*) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: the thunks preserve every general register but that of the return address, and leave
-        // the stack as it was.
+        // SAFETY: the thunks (`thunk.rs`) preserve every general register except ra, a clobber, and restore the stack
+        // pointer.
         unsafe {
             ::core::arch::asm!(
                 $($template)*
@@ -209,17 +210,17 @@ pub(crate) const FIRE_BESIDES: usize = 16;
 /// Bytes on the stack that `@evaluate` pushes besides the words.
 pub(crate) const EVALUATE_BESIDES: usize = 0;
 
-/// From a frame pointer: where the caller's is saved.
+/// Offset from a frame pointer to the saved frame pointer of the caller.
 pub const NEXT_FRAME: isize = -16;
 
-/// From a thunk's frame pointer: the last of the hit's slots, which go down from there.
+/// Offset from a thunk's frame pointer to the last slot of the hit. The other slots are below it.
 pub const HIT_SLOTS: isize = -24;
 
-/// The frame pointer of the function this is inlined into.
+/// Returns the frame pointer of the function into which this is inlined.
 #[inline(always)]
 pub fn frame_pointer() -> *const c_void {
     let frame;
-    // SAFETY: reads a register.
+    // SAFETY: the instruction only reads a register.
     unsafe { asm!("mv {}, s0", out(reg) frame, options(nomem, nostack, preserves_flags)) };
     frame
 }

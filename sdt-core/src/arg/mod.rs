@@ -1,4 +1,4 @@
-//! What a probe can carry: [`Argument`], and the C type each argument has for D.
+//! The types of probe arguments: [`Argument`], and the C type of each argument in D.
 //!
 //! | a Rust type | D's arguments | |
 //! |---|---|---|
@@ -18,30 +18,36 @@
     doc = "| [`Json`] | one, as `Shown` | a value as JSON, serialised if the probe is enabled |"
 )]
 //!
-//! What takes two of D's arguments counts as two. A probe has at most ten where this project's framework or illumos's
-//! own sdt carries them, six elsewhere, five on FreeBSD before 15.
+//! An argument of a declared provider has its name in D, too: `args.count` for `count: u32`, `args.tries.is_some` for an `Option`,
+//! `args.id.low` and `args.id.high` for a `u128`, `args.sizes[i]` and `args.sizes.len` for a slice. Reading an element outside a
+//! slice is a fault.
+//!
+//! A type with two arguments in D counts as two. A probe has at most ten with `sdt-framework`, on the provider route,
+//! and with illumos's own sdt, six with FreeBSD's own sdt, and five with that of FreeBSD before 15.
 //!
 //! # Text
 //!
-//! For this project's own D text and bytes are one value, a `string`, and what stands behind is its length: of
-//! `fn write(path: &str, data: &[u8])` are `args[0]` and `args[2]` strings, `args[1]` and `args[3]` their lengths.
+//! In D on `sdt-framework`, text and bytes are one value, a `string`, followed by its length. For
+//! `fn write(path: &str, data: &[u8])`, `args.path` and `args.data` are strings, and `args.path.len` and `args.data.len` are their
+//! lengths. By position, these are `args[0]`, `args[2]`, `args[1]` and `args[3]`.
 //!
 //! ```text
-//! fs:::write { printf("%s", args[0]); }
-//! fs:::write /args[0] == "/etc/passwd"/ { printf("%d bytes\n", strlen(args[0])); }
-//! fs:::write { @[args[0]] = count(); }
+//! fs:::write { printf("%s", args.path); }
+//! fs:::write /args.path == "/etc/passwd"/ { printf("%d bytes\n", args.path.len); }
+//! fs:::write { @[args.path] = count(); }
 //! ```
 //!
-//! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself, as a key or in `trace`, a
-//! number.
+//! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text. `args[0]` alone, as a key or in `trace`, is
+//! a number.
 //!
-//! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
-//! as many bytes as before; and text longer than option `strsize` or than 4,095 bytes is cut: `args[1]` has the length.
-//! `tracemem(arg2, 64, arg3)` shows bytes as they are. `arg0` and `arg1` are address and length, as ever.
+//! D reads no byte beyond the text. A string in D ends at its first NUL, so each NUL inside the text is replaced by a
+//! `?`. Text longer than option `strsize` or 4,095 bytes is cut; `args[1]` is its full length. `tracemem(arg2, 64,
+//! arg3)` shows unchanged bytes. `arg0` and `arg1` are address and length.
 //!
 //! ## On FreeBSD and illumos
 //!
-//! A `&str` has no NUL at its end, and their D follows its address, of which it has to be told where the text ends:
+//! The library that `cargo sdt dlib` makes of a module declares `fs__write__path` for such text. Without the library, a program
+//! must pass the length, because a `&str` does not end with a NUL:
 //!
 //! ```text
 //! fs:::write { printf("%s", substr(stringof((char *)arg0), 0, arg1)); }
@@ -51,9 +57,9 @@
 //! fs:::write { tracemem(arg2, 64, arg3); }
 //! ```
 //!
-//! The first reads on to the next NUL, or as far as option `strsize` says, before it cuts, which meets memory that is not
-//! there if the text is at the end of mapped memory (D reports that, and goes on). The others read no byte too many. With
-//! a NUL inside the first two end there; the third, FreeBSD's alone, has a blank for each.
+//! The first program reads up to the next NUL or `strsize` bytes before it cuts. If the text is at the end of mapped
+//! memory, this faults, and D reports the fault and continues. The other programs read no byte beyond the text. The
+//! first two stop at a NUL inside the text; the third, which exists on FreeBSD only, replaces each NUL by a blank.
 
 use core::ffi::{c_char, c_void};
 
@@ -79,26 +85,26 @@ pub use tuple::{Carried, Tuple};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ArgType {
-    /// The C type of the word the probe carries.
+    /// The C type of the word that the probe passes.
     pub native: TypeName,
-    /// The C type D makes of it with a translator, where it is another one.
+    /// The C type to which D translates it, if it has a translator.
     pub translated: Option<TypeName>,
 }
 
 impl ArgType {
-    /// A type that is not translated.
+    /// Returns a type that is not translated.
     pub const fn native(native: TypeName) -> Self {
         Self { native, translated: None }
     }
 
-    /// This type, of which D makes `translated` with a translator.
+    /// Returns this type with a translator to `translated`.
     #[must_use]
     pub const fn translated_to(self, translated: TypeName) -> Self {
         Self { native: self.native, translated: Some(translated) }
     }
 }
 
-/// The types of an argument, of which the first is translated.
+/// Returns the types of an argument, with a translator for the first word.
 #[doc(hidden)]
 pub const fn translated<const COUNT: usize>(
     types: &[ArgType],
@@ -113,7 +119,7 @@ pub const fn translated<const COUNT: usize>(
     all
 }
 
-/// The types of a probe's arguments, in order: those of each, of which some have two.
+/// The types of a probe's arguments in order. Each argument has one or two.
 pub type ArgTypes = &'static [&'static [ArgType]];
 
 /// Returns the number of arguments as the framework counts them.
@@ -127,13 +133,13 @@ pub const fn count(types: ArgTypes) -> usize {
     count
 }
 
-/// How many words a value of type `T` is.
+/// Returns the number of words of a value of type `T`.
 #[doc(hidden)]
 pub const fn words_of<T: Value>() -> usize {
     <T::Words as Words>::COUNT
 }
 
-/// Compiles if a value of type `T`, for which an explicit type is given, is one word.
+/// Compiles if a value of type `T`, which has an explicit C type, is one word.
 #[doc(hidden)]
 pub const fn is_one_word<T: Value<Words = [u64; 1]>>() {}
 
@@ -161,44 +167,46 @@ macro_rules! __sdt_arg_types {
     }};
 }
 
-/// What can be handed to a framework: one 64-bit word, or two.
+/// A value that a framework can record: one 64-bit word, or two.
 ///
-/// What D takes for the value's type is for [`Argument`] to say, or for the declaration of a probe
-/// (`fn start(bio: *const Bio as "struct bio *")`).
+/// [`Argument`] or the declaration of the probe (`fn start(bio: *const Bio as "struct bio *")`) defines the type of the
+/// value in D.
 ///
-/// When a site fires, each argument expression is evaluated once, and handed over as its [words](Self::words). A number
-/// is its own word. What does not fit hands over the address of its bytes: the value stays where it is, on the stack of
-/// the firing function, until recording has ended, so a consumer may follow the pointer while it records, and only then.
+/// When a site fires, it evaluates each argument expression once and passes its [words](Self::words). A number is its
+/// own word. A larger value passes the address of its bytes: the value stays on the stack of the firing function until
+/// recording has ended, so a consumer may follow the pointer only while it records.
 ///
-/// Implementations run in probe context: anywhere, with interrupts off and any lock held. They must
-/// not block, allocate or fire probes.
+/// Implementations run in probe context: anywhere, possibly with interrupts off and locks held. They must not block,
+/// allocate or fire probes.
 #[diagnostic::on_unimplemented(
-    message = "a probe cannot carry `{Self}`",
-    label = "no probe argument",
-    note = "integers, `bool`, `char`, thin pointers and references, `&CStr`, `&str` and slices can be arguments, and what \
-            derives `Argument`; `show(&value)` carries what `Display` says of a value"
+    message = "`{Self}` cannot be an argument of a probe",
+    label = "not an argument of a probe",
+    note = "integers, `bool`, `char`, thin pointers and references, `&CStr`, `&str`, slices and \
+            types that derive `Argument` can be arguments; `show(&value)` passes the text that \
+            `Display` writes"
 )]
 pub trait Value {
     /// `[u64; 1]`, or `[u64; 2]`.
     type Words: Words;
 
-    /// What the framework gets: sign-extended for signed integers, zero-extended for all else. An address that a
-    /// consumer follows has its provenance [exposed](https://doc.rust-lang.org/core/primitive.pointer.html#method.expose_provenance).
+    /// Returns the words for the framework: sign-extended for signed integers, zero-extended for all other types. An
+    /// address that a consumer follows has its provenance
+    /// [exposed](https://doc.rust-lang.org/core/primitive.pointer.html#method.expose_provenance).
     fn words(&self) -> Self::Words;
 }
 
 /// One word, or two: `[u64; 1]` or `[u64; 2]`.
 pub trait Words: Copy + sealed::Sealed {
-    /// How many there are.
+    /// The number of words.
     const COUNT: usize;
 
-    /// Two: where there is one only, the same twice.
+    /// Returns two words: a single word is returned twice.
     #[doc(hidden)]
     fn pair(self) -> [u64; 2];
 }
 
 mod sealed {
-    /// There are no others.
+    /// Only these types implement it.
     pub trait Sealed {}
     impl Sealed for [u64; 1] {}
     impl Sealed for [u64; 2] {}
@@ -222,7 +230,7 @@ impl Words for [u64; 2] {
     }
 }
 
-/// A [value](Value) of which D knows the type, so that a probe can carry it as it is.
+/// A [value](Value) whose type D knows, so that it can be an argument of a probe.
 ///
 /// Derived for newtypes and for enums without data:
 ///
@@ -253,17 +261,18 @@ impl Words for [u64; 2] {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a probe cannot carry `{Self}`",
-    label = "no probe argument",
-    note = "integers, `bool`, `char`, `&CStr`, `&str`, slices of and references to types that implement `CType` can be \
-            arguments, and what derives `Argument`; `show(&value)` carries what `Display` says of a value; a declared \
-            probe can give a pointer its C type: `bio: *const Bio as \"struct bio *\"`"
+    message = "`{Self}` cannot be an argument of a probe",
+    label = "not an argument of a probe",
+    note = "integers, `bool`, `char`, `&CStr`, `&str`, slices of and references to types that \
+            implement `CType`, and types that derive `Argument` can be arguments; `show(&value)` \
+            passes the text that `Display` writes; the declaration of a probe can give the C type \
+            of a pointer: `bio: *const Bio as \"struct bio *\"`"
 )]
 pub trait Argument: Value {
-    /// The C types of its words, in order: as many as there are.
+    /// The C types of its words, in order: one for each word.
     const TYPES: &'static [ArgType];
 
-    /// The words, without a type of the argument's.
+    /// Returns the words in a type that does not depend on the argument's type.
     #[doc(hidden)]
     #[inline(always)]
     fn carried(&self) -> Carried
@@ -271,7 +280,10 @@ pub trait Argument: Value {
         Self: Sized,
     {
         const {
-            assert!(Self::TYPES.len() == words_of::<Self>(), "an argument has a type for each word")
+            assert!(
+                Self::TYPES.len() == words_of::<Self>(),
+                "the implementation of `Argument` must have one type for each word"
+            )
         };
         Carried::new(self)
     }
@@ -279,7 +291,7 @@ pub trait Argument: Value {
 
 /// A type that has a C name, so that references and pointers to it can be arguments.
 ///
-/// Derived for a struct that consumers look into, which also [describes](crate::layout) it for D:
+/// Derive it for a struct that D programs read. This also [describes](crate::layout) the struct for D:
 ///
 /// ```
 /// use sdt_core::arg::CType;
@@ -296,7 +308,7 @@ pub trait Argument: Value {
 /// # }
 /// ```
 ///
-/// Implemented for one that D knows already, of the kernel's:
+/// Implement it for a type of the kernel that D knows already:
 ///
 /// ```
 /// use sdt_core::{arg::CType, name::TypeName};
@@ -308,20 +320,20 @@ pub trait Argument: Value {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no C name, so a probe cannot carry a reference to it",
-    label = "no probe argument",
-    note = "derive `sdt_core::arg::CType` for it; a declared probe can give a pointer its C type instead: \
-            `bio: *const Bio as \"struct bio *\"`"
+    message = "`{Self}` has no C name, so a reference to it cannot be an argument of a probe",
+    label = "not an argument of a probe",
+    note = "derive `sdt_core::arg::CType` for it, or give the C type of the pointer in the \
+            declaration of the probe: `bio: *const Bio as \"struct bio *\"`"
 )]
 pub trait CType {
-    /// The name D knows the type by.
+    /// The name of the type in D.
     const NAME: TypeName;
 
-    /// The same for a single value in a struct: other than `NAME` for bytes only, which are `char` by that.
+    /// The name for a single value in a struct. It differs from `NAME` only for bytes, whose `NAME` is `char`.
     #[doc(hidden)]
     const VALUE: TypeName = Self::NAME;
 
-    /// Whether several in a row are bytes, of which D may make a string.
+    /// Whether a slice of this type is bytes, which D may show as a string.
     #[doc(hidden)]
     const IS_BYTE: bool = false;
 }
@@ -350,7 +362,7 @@ c_names! {
     char: "uint32_t";
 }
 
-/// `c_char` is `i8` or `u8`, by architecture; whichever it is, a pointer to it is C's `char *`.
+/// `c_char` is `i8` or `u8`, by architecture; a pointer to either is C's `char *`.
 const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
     TypeName::new(if is_char { "char" } else { otherwise })
 }

@@ -1,4 +1,4 @@
-//! Numbers, `bool` and `char`, and those that may be missing.
+//! Numbers, `bool` and `char`, and `Option`s of them.
 
 use core::num::NonZero;
 
@@ -90,7 +90,7 @@ macro_rules! non_zero {
 
 non_zero! { u8 u16 u32 u64 i8 i16 i32 i64 usize isize }
 
-/// D has no integer of 128 bits, so it gets both halves: the low one first, as C has them in registers.
+/// D has no 128-bit integer, so it gets both halves: the low half first, as in C's registers.
 macro_rules! wide {
     ($($rust:ty: $high:literal;)*) => {$(
         impl Value for $rust {

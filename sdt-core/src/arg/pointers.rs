@@ -1,6 +1,7 @@
 //! Thin pointers and references: one word, the address.
 //!
-//! Any can be handed over. What D takes it for is the C name of what it points to, or what the declaration says.
+//! Every thin pointer can be passed. Its type in D is the C name of its target, or the type in the declaration of the
+//! probe.
 
 use core::ptr::{NonNull, from_ref, null};
 
@@ -15,7 +16,8 @@ macro_rules! values {
             #[inline(always)]
             fn words(&self) -> [u64; 1] {
                 let $value = self;
-                // Exposed, because the framework or a program in D makes a pointer of it again.
+                // The provenance is exposed, because the framework or a D program turns the address back into a
+                // pointer.
                 [$pointer.expose_provenance() as u64]
             }
         }
@@ -57,7 +59,7 @@ arguments! {
     [T: CType, const LENGTH: usize] *mut [T; LENGTH], elements::<T>();
 }
 
-/// The type of the address of the first of several.
+/// The type of the address of the first element.
 pub(super) const fn elements<T: CType>() -> TypeName {
     T::VALUE.pointer()
 }

@@ -1,20 +1,20 @@
-//! What `Display` or `Debug` says of a value, as a string for D.
+//! The text of `Display` or `Debug` of a value, as a string for D.
 
 use core::fmt::{self, Write as _};
 
 use super::text::MADE;
 use super::{ArgType, Argument, Value};
 
-/// What a text that was cut ends with.
+/// The mark at the end of a truncated text.
 const CUT: &[u8] = b"...";
 
-/// The text of a value, for D a string: at most `SIZE` bytes with the NUL at its end. Longer text is cut, at the end
-/// of a character, and ends with `...`. A NUL in it becomes a replacement character's `?`, for D's strings have none.
+/// The text of a value, in D a string of at most `SIZE` bytes, including the NUL. Longer text is cut after a character,
+/// and ends with `...`. A NUL inside the text is replaced by a `?`, because strings in D end at a NUL.
 ///
-/// Made by [`show`] and [`show_debug`] with 256 bytes, which is what D keeps of a string if option `strsize` says nothing
-/// else; by [`new`](Self::new) and [`debug`](Self::debug) with any number of them. In an argument it is made when the
-/// probe is enabled, on the stack of the firing thread, on which there must be room for it; how deep the value's own
-/// formatting goes is the value's affair. It must not panic, block or allocate.
+/// [`show`] and [`show_debug`] create one of 256 bytes, the default of option `strsize`; [`new`](Self::new) and
+/// [`debug`](Self::debug) create one of any size. As an argument of a probe it is created only if the probe is enabled,
+/// on the stack of the firing thread, which must have room for it and for the formatting of the value. The formatting
+/// must not panic, block or allocate.
 ///
 /// ```
 /// use sdt_core::arg::{Shown, show};
@@ -33,16 +33,17 @@ pub struct Shown<const SIZE: usize = 256> {
     len: usize,
 }
 
-/// What is made of a value where a declared probe wants just that.
+/// Conversion of a value to the type that the declaration of a probe names.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "expected `{T}`, found `{Self}`",
     label = "not a `{T}` yet",
-    note = "`show(&value)` makes a `Shown` of what has `Display`, `show_debug(&value)` of what has `Debug`, `Shown::new` and \
-            `Shown::debug` one of any size; `json(&value)` makes a `Json`: functions of `sdt_core::arg`"
+    note = "`show(&value)` makes a `Shown` with `Display`, `show_debug(&value)` with `Debug`, \
+            `Shown::new` and `Shown::debug` one of another size, `json(&value)` a `Json`; all are \
+            in `sdt_core::arg`"
 )]
 pub trait Made<T> {
-    /// It, as it is.
+    /// Returns the value unchanged.
     fn made(self) -> T;
 }
 
@@ -53,28 +54,30 @@ impl<T> Made<T> for T {
     }
 }
 
-/// What `Display` says of a value.
+/// Returns the text that `Display` writes.
 pub fn show<T: fmt::Display + ?Sized>(value: &T) -> Shown {
     Shown::new(value)
 }
 
-/// What `Debug` says of a value.
+/// Returns the text that `Debug` writes.
 pub fn show_debug<T: fmt::Debug + ?Sized>(value: &T) -> Shown {
     Shown::debug(value)
 }
 
 impl<const SIZE: usize> Shown<SIZE> {
-    /// Looked at by the functions that are called, so that the error is where they are.
-    const HAS_ROOM: () =
-        assert!(SIZE > CUT.len(), "there is no room for the mark of a text that was cut");
+    /// The constructors evaluate this constant, so that the compiler's error is at the call.
+    const HAS_ROOM: () = assert!(
+        SIZE > CUT.len(),
+        "the buffer of a `Shown` is too small for the mark of a truncated text"
+    );
 
-    /// What `Display` says of a value.
+    /// Returns the text that `Display` writes.
     pub fn new<T: fmt::Display + ?Sized>(value: &T) -> Self {
         const { Self::HAS_ROOM };
         Self::of(format_args!("{value}"))
     }
 
-    /// What `Debug` says of a value.
+    /// Returns the text that `Debug` writes.
     pub fn debug<T: fmt::Debug + ?Sized>(value: &T) -> Self {
         const { Self::HAS_ROOM };
         Self::of(format_args!("{value:?}"))
@@ -90,17 +93,17 @@ impl<const SIZE: usize> Shown<SIZE> {
         shown
     }
 
-    /// The text, without the NUL.
+    /// Returns the text, without the NUL.
     pub fn as_str(&self) -> &str {
         let text = self.bytes.get(..self.len).unwrap_or_default();
         core::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// Ends the text with the mark, in the place of whole characters.
+    /// Replaces the last characters by the mark.
     fn cut(&mut self) {
         let most = SIZE - 1 - CUT.len();
         let mut end = self.len.min(most);
-        // Not in front of what a character goes on with.
+        // Not before a continuation byte of a character.
         while end > 0 && self.bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
             end -= 1;
         }
@@ -112,7 +115,8 @@ impl<const SIZE: usize> Shown<SIZE> {
     }
 }
 
-/// Takes what there is room for. An error ends the formatting, if that looks at it: what comes behind is none of the text.
+/// Keeps the part that fits, and then returns an error, which ends the formatting unless the value ignores it. Text
+/// after the error is discarded.
 struct Writer<'s, const SIZE: usize> {
     shown: &'s mut Shown<SIZE>,
     is_full: bool,
@@ -122,7 +126,7 @@ impl<const SIZE: usize> fmt::Write for Writer<'_, SIZE> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let Shown { bytes, len } = &mut *self.shown;
         for &byte in text.as_bytes() {
-            // The last byte is the NUL.
+            // The last byte is for the NUL.
             let room = bytes.get_mut(*len).filter(|_| *len + 1 < SIZE && !self.is_full);
             let Some(room) = room else {
                 self.is_full = true;
@@ -146,7 +150,7 @@ impl<const SIZE: usize> Value for Shown<SIZE> {
 
     #[inline(always)]
     fn words(&self) -> [u64; 1] {
-        // Exposed, because the framework or a program in D makes a pointer of it again.
+        // The provenance is exposed, because the framework or a D program turns the address back into a pointer.
         [self.bytes.as_ptr().expose_provenance() as u64]
     }
 }
@@ -165,7 +169,7 @@ mod tests {
         let shown = Shown::<8>::new("1234567");
         assert_eq!(shown.as_str(), "1234567");
         let bytes = core::ptr::with_exposed_provenance(shown.words()[0] as usize);
-        // SAFETY: the text, which ends with a NUL.
+        // SAFETY: the text ends with a NUL: `write_str` never writes the last byte, which is 0 from the start.
         assert_eq!(unsafe { CStr::from_ptr(bytes) }, c"1234567");
         assert_eq!(show(&-5).as_str(), "-5");
         assert_eq!(show_debug("a\nb").as_str(), "\"a\\nb\"");
@@ -192,7 +196,7 @@ mod tests {
         assert_eq!(show("a\0b").as_str(), "a?b");
     }
 
-    /// `Display` that fails is cut there.
+    /// The text is cut where `Display` fails.
     #[test]
     fn what_fails_is_cut_too() {
         struct Fails;
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(show(&Fails).as_str(), "half...");
     }
 
-    /// `Display` that does not look at what its writes say.
+    /// A `Display` that ignores the results of its writes.
     #[test]
     fn what_ignores_that_there_is_no_room_is_cut_there() {
         struct Ignores(&'static str);
@@ -220,7 +224,7 @@ mod tests {
         let text = show(&Ignores("é"));
         assert_eq!(text.as_str(), format!("{}...", "é".repeat(126)));
         assert_eq!(Shown::<8>::new(&Ignores("12345")).as_str(), "1234...");
-        // The second has no room for its first character; the third's would fit, but is not what comes next.
+        // The first character of the second piece does not fit. That of the third would fit, but is not the next one.
         assert_eq!(Shown::<9>::new(&Ignores("1234567")).as_str(), "12345...");
         assert_eq!(Shown::<8>::new(&Ignores("")).as_str(), "");
     }

@@ -1,10 +1,10 @@
-//! Text and slices: a C string by its address, all others by address and length.
+//! Text and slices: a C string is passed by its address, all others by address and length.
 //!
-//! Text, and bytes, are one value in this project's own D: `args[n]` of the address is a `string` of just that length. That is
-//! said by what D is to see of both: a `string`, and behind it a `size_t` that is given as one. On FreeBSD and illumos it is not
-//! said: their D would want a string that ends with a NUL.
+//! In D on `sdt-framework`, text and bytes are one value: `args[n]` of the address is a `string` of exactly that
+//! length. The types of the two words request this: the first is translated to `string`, the second to `size_t`. On
+//! FreeBSD and illumos the types are different, because a string there must end with a NUL.
 //!
-//! A C string stays the `char *` that C's providers have: it may be NULL, and programs in D look at its characters.
+//! A C string is a `char *`, as in C's providers: it may be NULL, and D programs read its characters.
 
 use core::ffi::CStr;
 use core::ptr::null;
@@ -16,13 +16,13 @@ use crate::name::TypeName;
 const CHARS: ArgType = ArgType::native(TypeName::new("char *"));
 const LENGTH: ArgType = ArgType::native(TypeName::new("size_t"));
 
-/// The address of text that was made for D, and ends with a NUL.
+/// The type of the address of text that ends with a NUL and was created for D.
 pub(super) const MADE: ArgType = as_string(CHARS);
 
-/// Address and length of text.
+/// The types of the address and the length of text.
 const TEXT: &[ArgType] = &as_text(CHARS);
 
-/// Address and length of several of a type, of which bytes are text.
+/// The types of the address and the length of a slice; a slice of bytes is text.
 const fn slice<T: CType>() -> &'static [ArgType] {
     const {
         let address = ArgType::native(elements::<T>());
@@ -30,13 +30,13 @@ const fn slice<T: CType>() -> &'static [ArgType] {
     }
 }
 
-/// An address and its length, which are one value for D where it knows of such.
+/// The types of an address and a length, which are one value in D on `sdt-framework`.
 const fn as_text(address: ArgType) -> [ArgType; 2] {
     let string = as_string(address);
     [string, if string.translated.is_some() { LENGTH.translated_to(LENGTH.native) } else { LENGTH }]
 }
 
-/// An address that is a string for this project's own D.
+/// The type of an address that is a string in D on `sdt-framework`.
 const fn as_string(address: ArgType) -> ArgType {
     if cfg!(any(target_os = "freebsd", target_os = "illumos")) {
         return address;
@@ -66,10 +66,10 @@ macro_rules! values {
     )*};
 }
 
-/// Address and length, in elements.
+/// Returns the address, and the length in elements.
 #[inline(always)]
 fn extent<T>(slice: &[T]) -> [u64; 2] {
-    // Exposed, because the framework or a program in D makes a pointer of it again.
+    // The provenance is exposed, because the framework or a D program turns the address back into a pointer.
     [slice.as_ptr().expose_provenance() as u64, slice.len() as u64]
 }
 

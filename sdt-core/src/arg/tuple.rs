@@ -1,30 +1,31 @@
-//! The arguments of a site, as a tuple of any types, and their words.
+//! The arguments of a site as a tuple, and their words.
 
 use super::{ArgType, Argument, Value, Words, words_of};
 
-/// The words of one argument. Of no type of the argument's, so that one which cannot be carried is one error.
+/// The words of one argument. The type does not depend on the argument's type, so that an unsuitable argument causes
+/// only one error.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
-    /// Where there is one only, the same twice.
+    /// A single word is here twice.
     words: [u64; 2],
     count: usize,
 }
 
 impl Carried {
-    /// The words of a value. Probe context.
+    /// Returns the words of a value. Probe context.
     #[inline(always)]
     pub fn new<A: Value>(of: &A) -> Self {
         Self { words: of.words().pair(), count: words_of::<A>() }
     }
 
-    /// How many there are. A constant, once this is inlined.
+    /// Returns the number of words. A constant after inlining.
     #[inline(always)]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// The word of the hit's at `index` if it is one of this argument's, whose first is at `start`; or else `other`. All
-    /// but the words are constants, once this is inlined: nothing is left of the choice.
+    /// Returns the hit's word at `index` if it belongs to this argument, whose first word is at `start`; otherwise
+    /// returns `other`. After inlining, everything except the words is constant, so no branch remains.
     #[inline(always)]
     pub const fn at(&self, start: usize, index: usize, other: u64) -> u64 {
         if index == start {
@@ -39,13 +40,13 @@ impl Carried {
 
 /// A tuple of `COUNT` arguments.
 pub trait Tuple<const COUNT: usize> {
-    /// The types of each.
+    /// The types of each argument.
     const TYPES: &'static [&'static [ArgType]];
 
-    /// How many words they are.
+    /// The total number of words.
     const WORDS: usize;
 
-    /// The words of each. Probe context.
+    /// Returns the words of each argument. Probe context.
     fn carried(&self) -> [Carried; COUNT];
 }
 

@@ -31,7 +31,7 @@ macro_rules! evaluated {
     (@pattern ($local:ident, $rest:tt)) => { ($local, evaluated!(@pattern $rest)) };
     (@within $frame:ident ()) => { _ = &$frame; };
     (@within $frame:ident ($local:ident, $rest:tt)) => {
-        // SAFETY: the places of this run.
+        // SAFETY: the accesses and the frame belong to this run of the evaluator.
         let $local = unsafe { $local.within(&$frame) };
         evaluated!(@within $frame $rest);
     };
@@ -57,7 +57,7 @@ fn copies_of_all_sizes_arrive() {
     assert_eq!(evaluated!([nothing = Local::new(&())] => * nothing), ());
 }
 
-/// Padding is copied, too, and is nothing to be looked at; alignment beyond a word's goes by address.
+/// Padding is copied, but never read. A value with a larger alignment than a word is passed by address.
 #[test]
 fn padding_and_alignment_do_not_matter() {
     #[derive(Clone, Copy)]
@@ -114,7 +114,7 @@ fn several_come_in_order() {
     assert_eq!(list, [1, 2, 3, 4, 5]);
 }
 
-/// An evaluator is handed over as nothing, as its bits, and by its address.
+/// An evaluator is passed as nothing, as its bits, and by its address.
 #[test]
 fn evaluators_of_all_sizes_run() {
     static RUNS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! The functions as a framework.
+//! DTrace's functions as a [`Framework`].
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
@@ -11,7 +11,7 @@ use crate::ops::{
 };
 use crate::route::frames;
 
-/// What differs between the kernels that have DTrace.
+/// The differences between the kernels that have DTrace.
 ///
 /// # Safety
 /// The functions are DTrace's. What runs in [`without_interrupts`](Self::without_interrupts) is not
@@ -24,15 +24,15 @@ pub unsafe trait Kernel: fmt::Debug + Sync {
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R;
 }
 
-/// Frames that [`Binding::hit`](Framework::hit) has itself: it returns from `dtrace_probe`, to turn interrupts
-/// on again.
+/// Number of frames of [`Binding::hit`](Framework::hit) itself: `dtrace_probe` returns to it, because it turns
+/// interrupts on again.
 const HIT_FRAMES: u32 = 1;
 
-/// This kernel's DTrace.
+/// DTrace of this kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding<K>(pub K);
 
-// SAFETY: the kernels' DTrace keeps to the contract, which is its own.
+// SAFETY: the contract of `Framework` is that of DTrace's provider interface.
 unsafe impl<K: Kernel> Framework for Binding<K> {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(getargval)
@@ -48,8 +48,8 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     ) -> Result<ProviderId, FrameworkError> {
         let register = self.0.functions().register;
         let (cred, mut id) = (core::ptr::null_mut(), 0);
-        // SAFETY: all pointers are good for the call, and the kernel copies what it keeps. The ops
-        // are sound by the caller's contract.
+        // SAFETY: all pointers are valid during the call, and the kernel copies the data. The ops are sound by the
+        // contract of this function.
         let errno = unsafe {
             register(name.as_ptr(), attr, privileges.bits(), cred, ops, arg, &raw mut id)
         };
@@ -70,7 +70,7 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
-        // It has no error to return.
+        // `dtrace_condense` returns no error.
         // SAFETY: the number of a registered provider, by the contract of this function.
         unsafe { (self.0.functions().condense)(provider.get()) };
     }
@@ -100,15 +100,15 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     ) -> Result<ProbeId, FrameworkError> {
         let create = self.0.functions().probe_create;
         let (module, function, name) = (module.as_ptr(), function.as_ptr(), name.as_ptr());
-        // DTrace counts from its caller on, which is `hit`.
+        // DTrace counts frames from its caller, which is `hit`.
         let aframes = aframes + HIT_FRAMES;
         // SAFETY: the number of a registered provider, by the contract of this function; the kernel copies the strings.
         let id = unsafe { create(provider.get(), module, function, name, aframes as c_int, parg) };
-        // The kernel always succeeds, or sleeps until it can.
+        // The kernel sleeps until it succeeds.
         ProbeId::new(id).ok_or(FrameworkError::Full)
     }
 
-    // A function of its own, with a frame: see `HIT_FRAMES`.
+    // Not inlined, so that it has a frame: see `HIT_FRAMES`.
     #[inline(never)]
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         let [arg0, arg1, arg2, arg3, arg4, ..] = args.map(|arg| arg as usize);
@@ -123,11 +123,11 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     }
 }
 
-/// The sixth argument and those behind it, which `dtrace_probe` does not carry: still on the stack of the hit that is
-/// being recorded, further up. Probe context.
+/// Returns the sixth or a later argument, which `dtrace_probe` does not pass. It is on the stack of the hit that is
+/// being recorded. Probe context.
 ///
-/// illumos's fbt passes over functions that are called `dtrace_...`, and it must pass over this one, which
-/// `dtrace_probe` calls. FreeBSD's passes over modules that depend on `dtrace`.
+/// fbt must skip this function, because `dtrace_probe` calls it. illumos's fbt skips functions named `dtrace_...`,
+/// FreeBSD's skips modules that depend on `dtrace`.
 #[cfg_attr(target_os = "illumos", unsafe(export_name = "dtrace_sdt_getargval"))]
 unsafe extern "C" fn getargval(
     _: *mut c_void,
@@ -136,8 +136,8 @@ unsafe extern "C" fn getargval(
     argno: c_int,
     _: c_int,
 ) -> u64 {
-    // SAFETY: called by `dtrace_probe` on the stack of the hit; the kernel and this module are
-    // compiled with frame pointers.
+    // SAFETY: `dtrace_probe` calls this on the stack of the hit, and the kernel and this module are compiled with frame
+    // pointers.
     let args = unsafe { frames::args_of_hit() };
     usize::try_from(argno).ok().and_then(|n| args.get(n)).copied().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! DTrace's functions, as a table: a module may get them from the linker or from another module.
+//! A table of DTrace's functions, which a module gets from the linker or from another module.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -15,7 +15,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Those that the linker finds. A constant, so that only who uses it refers to them.
+            /// The functions that the linker finds. A constant, so that only code that uses it refers to them.
             pub const DTRACE: Self = {
                 unsafe extern "C" {
                     $(fn $function($($name: $type),*) $(-> $result)?;)*
@@ -27,8 +27,8 @@ macro_rules! functions {
 }
 
 functions! {
-    /// `dtrace_register`. Sleeps. The strings, attributes and ops are copied; `cred` is NULL here: no user has a
-    /// module's probes for himself.
+    /// `dtrace_register`. Sleeps. Copies the strings, attributes and ops. `cred` is NULL, because a module's probes
+    /// belong to no user.
     register = dtrace_register(
         name: *const c_char,
         attr: *const ProviderAttr,

@@ -1,4 +1,4 @@
-//! The kernel's console and its end.
+//! Output on the kernel's console, and a panic of the kernel.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt;
@@ -7,12 +7,12 @@ use core::panic::PanicInfo;
 use crate::line::Line;
 
 unsafe extern "C" {
-    // Any context in which a lock may be taken.
+    // Any context in which a lock may be taken (not probe context).
     fn printf(format: *const c_char, ...) -> c_int;
     fn panic(format: *const c_char, ...) -> !;
 }
 
-/// Two strings in one format: LLVM makes `puts` of a lone `"%s\n"`, which no kernel exports.
+/// Two strings in one format, because LLVM replaces a lone `"%s\n"` by a call of `puts`, which no kernel exports.
 const LINE: &CStr = c"%s%s";
 
 /// Prints a line on the system console. Not in probe context: the kernel's `printf` takes locks.

@@ -1,8 +1,8 @@
 //! FreeBSD: the parts of the kernel's module interface that a module in Rust needs.
 //!
-//! A module says [`freebsd_module!`](crate::freebsd_module) once and has nothing to call. What it is built for,
-//! the build decides: `SDT_FREEBSD` is the release (10 to 15, or an exact `__FreeBSD_version`; 15 if it is not
-//! set), and `SDT_ROUTE` the way of its probes to the kernel's DTrace:
+//! A module invokes [`freebsd_module!`](crate::freebsd_module) once and calls no other function. Two variables of the
+//! build's environment select the kernel: `SDT_FREEBSD` is the release (10 to 15, or an exact `__FreeBSD_version`; 15
+//! by default), and `SDT_ROUTE` is the route of its probes to the kernel's DTrace:
 //!
 //! | route | the probes are | needs |
 //! |---|---|---|

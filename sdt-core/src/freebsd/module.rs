@@ -1,4 +1,4 @@
-//! What makes a file a kernel module: metadata, the SYSINIT that registers it, and its events.
+//! The parts of a kernel module: metadata, the SYSINIT that registers it, and the handler of its events.
 //!
 //! `sys/sys/module.h`, `sys/sys/kernel.h`, `sys/sys/linker_set.h`, main; LP64.
 
@@ -26,7 +26,7 @@ pub trait Module: Sync {
     /// An error unloads it again.
     fn load(&self) -> Result<(), Errno>;
 
-    /// May the module be unloaded (`MOD_QUIESCE`)?
+    /// Returns whether the module may be unloaded (`MOD_QUIESCE`).
     ///
     /// # Errors
     /// An error keeps it loaded.
@@ -34,10 +34,10 @@ pub trait Module: Sync {
         Ok(())
     }
 
-    /// The module is about to go (`MOD_UNLOAD`): let the kernel forget every function of it.
+    /// The kernel is about to unload the module (`MOD_UNLOAD`): unregister all its functions from the kernel.
     ///
     /// # Errors
-    /// An error keeps it loaded; everything must go on working then.
+    /// An error keeps it loaded; then the module must continue to work.
     fn unload(&self) -> Result<(), Errno>;
 }
 
@@ -51,12 +51,12 @@ mod event {
     pub(super) const QUIESCE: c_int = 3;
 }
 
-/// Whether the module is loaded. After a LOAD that failed the kernel sends UNLOAD as well
-/// (`module_register_init` in `sys/kern/kern_module.c`, main), and then there is nothing to undo.
+/// Whether the module is loaded. After a LOAD that failed, the kernel also sends UNLOAD (`module_register_init` in
+/// `sys/kern/kern_module.c`, main), which then has nothing to undo.
 static LOADED: AtomicBool = AtomicBool::new(false);
 
-/// Handles one event of module `module`, whose name is `name` and whose probes are `probes`. What
-/// [`freebsd_module!`](crate::freebsd_module) makes the kernel call.
+/// Handles one event of module `module`, whose name is `name` and whose probes are `probes`.
+/// [`freebsd_module!`](crate::freebsd_module) registers a function that calls this.
 ///
 /// # Safety
 /// Only for the kernel's module events, in their order.
@@ -86,12 +86,12 @@ pub unsafe fn handle_event(
 /// The file stays loaded until [`unload`] has succeeded or this has failed.
 unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     module.load()?;
-    // Last, because then no consumer can have enabled a probe of a module that fails to load.
+    // Probes are attached last, so that no consumer can enable a probe of a module that fails to load.
     // SAFETY: the kernel loads the module, by the contract of this function.
     unsafe { probes.attach() }.map_err(|error| {
         print_about(name, format_args!("probes not attached: {error}"));
         if let Err(errno) = module.unload() {
-            print_about(name, format_args!("{errno} on the way out"));
+            print_about(name, format_args!("`unload` of the module failed, too: {errno}"));
         }
         Errno::EINVAL
     })
@@ -102,9 +102,9 @@ unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Res
 unsafe fn unload(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     probes.detach()?;
     module.unload().inspect_err(|_| {
-        // SAFETY: the file stays.
+        // SAFETY: the file stays loaded, because this function returns an error.
         if let Err(error) = unsafe { probes.attach() } {
-            print_about(name, format_args!("still loaded, but without probes: {error}"));
+            print_about(name, format_args!("the module stays loaded without probes: {error}"));
         }
     })
 }
@@ -123,7 +123,7 @@ pub struct ModMetadata {
     name: *const c_char,
 }
 
-// SAFETY: constant data.
+// SAFETY: nothing writes to it.
 unsafe impl Sync for ModMetadata {}
 
 const_assert_eq!(size_of::<ModMetadata>(), 24);
@@ -150,7 +150,7 @@ impl ModMetadata {
     }
 }
 
-/// `struct mod_depend`: the versions of another module this one works with. 12 bytes.
+/// `struct mod_depend`: the supported versions of another module. 12 bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ModDepend {
@@ -166,7 +166,7 @@ const_assert_eq!(size_of::<ModDepend>(), 12);
 
 include!(concat!(env!("OUT_DIR"), "/freebsd_version.rs"));
 
-/// The kernels this module works with: those of the release it is built for, from the version it is built for
+/// The supported kernels: those of the release for which the module is built, from its version on
 /// (`MODULE_KERNEL_MAXVER` in `sys/sys/module.h`).
 pub static KERNEL: ModDepend = ModDepend {
     minimum: VERSION,
@@ -186,7 +186,7 @@ pub struct ModuleData {
 /// `modeventhand_t`.
 pub type EventHandler = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 
-// SAFETY: constant data.
+// SAFETY: nothing writes to it.
 unsafe impl Sync for ModuleData {}
 
 const_assert_eq!(size_of::<ModuleData>(), 24);
@@ -225,7 +225,7 @@ const SI_SUB_DRIVERS: u32 = 0x310_0000;
 const SI_ORDER_MIDDLE: u32 = 0x100_0000;
 
 impl SysInit {
-    /// The SYSINIT by which the kernel hears of a module and sends it `MOD_LOAD`.
+    /// The SYSINIT that registers a module with the kernel, which then sends `MOD_LOAD`.
     pub const fn register(data: &'static ModuleData) -> Self {
         Self {
             subsystem: SI_SUB_DRIVERS,
@@ -257,7 +257,7 @@ pub struct SetEntry<T: 'static>(pub &'static T);
 macro_rules! freebsd_module {
     ($name:ident, $module:path) => {
         const _: () = {
-            // What the module says stands out here, where no name of ours can be taken for one of its own.
+            // The module's own expressions are here, outside of the scope of the macro's names.
             static __SDT_MODULE: &dyn $crate::__private::module::Module = &$module;
 
             const _: () = {
@@ -298,8 +298,8 @@ macro_rules! freebsd_module {
             };
         };
 
-        // As `__MAKE_SET` does in C: where modules are shared objects, the kernel finds a set by these
-        // symbols, and the linker defines those that something refers to.
+        // Like `__MAKE_SET` in C: if modules are shared objects, the kernel finds a set by these symbols, and the
+        // linker defines them only if something refers to them.
         ::core::arch::global_asm!(
             ".weak __start_set_modmetadata_set, __stop_set_modmetadata_set",
             ".weak __start_set_sysinit_set, __stop_set_sysinit_set",

@@ -1,12 +1,11 @@
-//! The companion of a module with providers of its own: a second module, which alone depends on `drv/dtrace`.
+//! The companion of a module with its own providers: a second module, and the only one that depends on `drv/dtrace`.
 //!
-//! fbt instruments no module that has `dtrace` among what it needs, directly or not
-//! (`usr/src/uts/intel/dtrace/fbt.c`, 2025), and such a module does not load where DTrace is not. So the module itself
-//! knows nothing of DTrace. It exports a [`Driver`] table; its companion needs both of them, and hands DTrace's
-//! [`Functions`] over when it is loaded. Probes can be had while the companion is loaded, which keeps the module
-//! loaded.
+//! fbt instruments no module that depends on `dtrace`, directly or indirectly (`usr/src/uts/intel/dtrace/fbt.c`, 2025),
+//! and such a module does not load without DTrace. Therefore the module itself does not use DTrace. It exports a
+//! [`Driver`] table. Its companion depends on the module and on DTrace, and passes DTrace's [`Functions`] to the module
+//! when it is loaded. The probes exist while the companion is loaded, which keeps the module loaded.
 //!
-//! The companion of `x` is called `x_dtrace`, and is a crate of one line:
+//! The companion of `x` has the name `x_dtrace`, and is a crate of one line:
 //!
 //! ```ignore
 //! illumos_companion!(x, "misc");
@@ -21,11 +20,11 @@ use crate::errno::Errno;
 use crate::illumos::console;
 use crate::illumos::module::{Module, check};
 
-/// What a module exports for its companion, as `sdt_driver_` and its name.
+/// The table that a module exports for its companion, as `sdt_driver_` and the name of the module.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Driver {
-    /// [`Driver::VERSION`] of the crate that made it.
+    /// [`Driver::VERSION`] of the sdt-core that made it.
     pub version: u32,
     /// Registers the providers. Returns 0 or an error number.
     pub attach: unsafe extern "C" fn(functions: *const Functions) -> c_int,
@@ -45,7 +44,7 @@ impl Driver {
 pub struct Companion {
     name: &'static CStr,
     functions: &'static Functions,
-    /// Where the address of the module's table is, which krtld stores.
+    /// The location of the address of the module's table, which krtld stores.
     driver: *const &'static Driver,
 }
 
@@ -53,10 +52,10 @@ pub struct Companion {
 unsafe impl Sync for Companion {}
 
 impl Companion {
-    /// The companion of this name, of the module whose table `driver` refers to.
+    /// Returns the companion of this name, of the module whose table `driver` refers to.
     ///
     /// # Safety
-    /// The reference is good when the companion is loaded.
+    /// The reference is valid when the companion is loaded.
     pub const unsafe fn new(
         name: &'static CStr,
         functions: &'static Functions,
@@ -66,7 +65,7 @@ impl Companion {
     }
 
     fn driver(&self) -> &'static Driver {
-        // Volatile: for all the compiler knows the reference is constant, but it is relocated.
+        // Volatile, because the compiler would take the reference as constant, but krtld relocates it.
         // SAFETY: `new` demands a pointer to a static that holds a reference.
         unsafe { self.driver.read_volatile() }
     }
@@ -77,28 +76,28 @@ impl Module for Companion {
         let driver = self.driver();
         if driver.version != Driver::VERSION {
             console::warn(format_args!(
-                "{}: the module it belongs to was built with another version of sdt-core: its table is of version {}, \
-                 not {}",
+                "{}: the module of this companion was built with another version of sdt-core: its \
+                 table has version {}, not {}; build both with one version",
                 self.name.to_str().unwrap_or("?"),
                 driver.version,
                 Driver::VERSION,
             ));
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the function is that of a module which this one depends on; DTrace's stay while this module is
-        // loaded, and it is until `detach` has succeeded.
+        // SAFETY: the function belongs to a module on which this one depends. DTrace's functions stay while this module
+        // is loaded, which is until `detach` has succeeded.
         check(unsafe { (driver.attach)(self.functions) })
     }
 
     fn unload(&self) -> Result<(), Errno> {
-        // DTrace says EAGAIN, too; a module says EBUSY.
+        // DTrace also returns EAGAIN; a module must return EBUSY.
         // SAFETY: the function is that of a module on which this one depends.
         check(unsafe { (self.driver().detach)() }).map_err(|_| Errno::EBUSY)
     }
 }
 
 /// Makes this crate the companion of a module: `illumos_companion!(my_driver, "drv")` of the driver `my_driver`. The
-/// crate's library is to be called `my_driver_dtrace`.
+/// library of the crate must have the name `my_driver_dtrace`.
 #[macro_export]
 macro_rules! illumos_companion {
     ($driver:ident, $class:literal) => {
@@ -114,14 +113,14 @@ macro_rules! illumos_companion {
 
     const NAME: &CStr = $crate::__sdt_module!(@c_name $driver, "_dtrace");
             static FUNCTIONS: Functions = Functions::DTRACE;
-            // SAFETY: krtld loads no companion for which it does not find the table.
+            // SAFETY: krtld loads a companion only if it finds the table.
             static COMPANION: Companion =
                 unsafe { Companion::new(NAME, &FUNCTIONS, &raw const DRIVER) };
 
     $crate::__sdt_module!(@entries NAME, COMPANION, Part::misc(NAME), None);
         };
 
-        // The module's table, whose name has the module's in it; and what krtld is to load.
+        // The module's table, whose name contains that of the module, and the modules that krtld must load.
         ::core::arch::global_asm!(
             ".pushsection .data.__sdt_driver, \"aw\", @progbits",
             ".balign 8",

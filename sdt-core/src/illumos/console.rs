@@ -1,4 +1,4 @@
-//! The kernel's console and its end: `cmn_err(9F)`.
+//! Output on the kernel's console, and a panic of the kernel: `cmn_err(9F)`.
 
 use core::ffi::{c_char, c_int};
 use core::fmt;
@@ -32,7 +32,7 @@ pub fn warn(text: fmt::Arguments<'_>) {
 pub fn panic_kernel(info: &PanicInfo<'_>) -> ! {
     // SAFETY: the format takes one NUL-terminated string, which `Line` is.
     unsafe { cmn_err(CE_PANIC, c"%s".as_ptr(), Line::of(format_args!("{info}")).as_ptr()) };
-    // `cmn_err(CE_PANIC)` does not return, but its type does not say so.
+    // `cmn_err(CE_PANIC)` does not return, but its type does not express this.
     loop {
         core::hint::spin_loop();
     }

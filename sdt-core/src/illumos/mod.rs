@@ -1,6 +1,6 @@
 //! illumos: the parts of the kernel's module interface that a module in Rust needs. x86_64.
 //!
-//! A module says [`illumos_module!`](crate::illumos_module) once. `SDT_ROUTE` chooses the way of its probes to the
+//! A module invokes [`illumos_module!`](crate::illumos_module) once. `SDT_ROUTE` selects the route of its probes to the
 //! kernel's DTrace:
 //!
 //! | route | the probes are | needs |

@@ -1,4 +1,4 @@
-//! What makes a file a kernel module: `_init`, `_info`, `_fini`, and the linkage that they hand to the kernel.
+//! The parts of a kernel module: `_init`, `_info`, `_fini`, and the linkage that they pass to the kernel.
 //!
 //! `usr/src/uts/common/sys/modctl.h`, `sys/devops.h`, 2025; LP64.
 
@@ -16,7 +16,7 @@ pub use super::native::Probes;
 #[cfg(sdt_route = "provider")]
 pub use super::provider::Probes;
 
-/// What a function of the kernel's returned.
+/// Converts the result of a kernel function.
 pub(crate) fn check(errno: c_int) -> Result<(), Errno> {
     Errno::new(errno).map_or(Ok(()), Err)
 }
@@ -33,11 +33,11 @@ pub trait Module: Sync {
         Ok(())
     }
 
-    /// The module is about to go (`_fini`): let the kernel forget every function of it. Should the kernel still not let
-    /// it go (an instance of a driver is in use), [`load`](Self::load) is called again.
+    /// The kernel is about to unload the module (`_fini`): unregister all its functions from the kernel. If the kernel
+    /// then refuses (an instance of a driver is in use), it calls [`load`](Self::load) again.
     ///
     /// # Errors
-    /// An error keeps it loaded; everything must go on working then.
+    /// An error keeps it loaded; then the module must continue to work.
     fn unload(&self) -> Result<(), Errno> {
         Ok(())
     }
@@ -51,7 +51,7 @@ unsafe extern "C" {
     static mod_driverops: c_void;
 }
 
-/// A module: what [`illumos_module!`](crate::illumos_module) makes the kernel call.
+/// A module: [`illumos_module!`](crate::illumos_module) exports functions that call its methods.
 pub struct Loadable {
     name: &'static CStr,
     module: &'static dyn Module,
@@ -66,7 +66,7 @@ impl fmt::Debug for Loadable {
 }
 
 impl Loadable {
-    /// A module whose name is `name` and whose probes are `probes`, if it has any.
+    /// Returns a module whose name is `name`, and whose probes are `probes`, if it has any.
     pub const fn new(
         name: &'static CStr,
         module: &'static dyn Module,
@@ -106,10 +106,10 @@ impl Loadable {
             probes.check(self.name);
         }
         self.module.load()?;
-        // Last, as a driver may be attached from then on.
+        // Installed last, because a driver may be attached from then on.
         self.install().inspect_err(|_| {
             if let Err(errno) = self.module.unload() {
-                self.warn(format_args!("{errno} on the way out"));
+                self.warn(format_args!("`unload` of the module failed, too: {errno}"));
             }
         })
     }
@@ -118,18 +118,19 @@ impl Loadable {
         self.module.unload()?;
         self.remove().inspect_err(|_| {
             if let Err(errno) = self.module.load() {
-                self.warn(format_args!("still loaded, but without its hooks: {errno}"));
+                self.warn(format_args!("the module stays loaded without its hooks: {errno}"));
             }
         })
     }
 
     fn install(&self) -> Result<(), Errno> {
-        // SAFETY: the linkage is a static; the kernel forgets it in `remove`, or with the module if this fails.
+        // SAFETY: the linkage is a static. The kernel drops its reference in `remove`, or with the module if this
+        // fails.
         check(unsafe { mod_install(self.linkage) })
     }
 
     fn remove(&self) -> Result<(), Errno> {
-        // SAFETY: the linkage that was installed.
+        // SAFETY: `install` installed this linkage.
         check(unsafe { mod_remove(self.linkage) })
     }
 
@@ -146,13 +147,13 @@ pub struct Linkage {
     linkage: [*const Part; 7],
 }
 
-// SAFETY: constant data.
+// SAFETY: nothing writes to it.
 unsafe impl Sync for Linkage {}
 
 const_assert_eq!(size_of::<Linkage>(), 64);
 
 impl Linkage {
-    /// A module of one part.
+    /// Returns the linkage of a module with one part.
     pub const fn new(part: &'static Part) -> Self {
         let mut linkage = [core::ptr::null(); 7];
         linkage[0] = core::ptr::from_ref(part);
@@ -170,14 +171,14 @@ pub struct Part {
     driver: *const DevOps,
 }
 
-// SAFETY: only the kernel writes to what it points to, under its own locks.
+// SAFETY: only the kernel writes through its pointers, under its own locks.
 unsafe impl Sync for Part {}
 
 impl Part {
-    /// Most bytes of the text that `modinfo(8)` shows (`MODMAXLINKINFOLEN`, less the NUL).
+    /// The greatest length in bytes of the text that `modinfo(8)` shows (`MODMAXLINKINFOLEN`, without the NUL).
     const INFO_LEN: usize = 31;
 
-    /// A miscellaneous module (`/kernel/misc`), described as `info`.
+    /// Returns a miscellaneous module (`/kernel/misc`) with the description `info`.
     ///
     /// # Panics
     /// At compile time: the text is longer than 31 bytes.
@@ -185,7 +186,7 @@ impl Part {
         Self::with(&raw const mod_miscops, info, core::ptr::null())
     }
 
-    /// A driver (`/kernel/drv`), described as `info`.
+    /// Returns a driver (`/kernel/drv`) with the description `info`.
     ///
     /// # Panics
     /// As [`misc`](Self::misc).
@@ -194,12 +195,16 @@ impl Part {
     }
 
     const fn with(ops: *const c_void, info: &'static CStr, driver: *const DevOps) -> Self {
-        assert!(info.count_bytes() <= Self::INFO_LEN, "modinfo shows 31 bytes of the text");
+        assert!(
+            info.count_bytes() <= Self::INFO_LEN,
+            "the description of the module is longer \
+             than the 31 bytes that modinfo shows"
+        );
         Self { ops, info: info.as_ptr(), driver }
     }
 }
 
-/// A driver's instance (`dev_info_t`), the kernel's own.
+/// An instance of a driver (`dev_info_t`), opaque.
 pub type DevInfo = c_void;
 
 /// `struct dev_ops`: the entry points of a driver. 88 bytes.
@@ -212,7 +217,7 @@ pub type DevInfo = c_void;
 pub struct DevOps {
     /// `DEVO_REV`.
     rev: c_int,
-    /// The kernel's own count.
+    /// A count that the kernel uses.
     refcnt: AtomicI32,
     getinfo: Entry,
     /// Obsolete.
@@ -233,16 +238,16 @@ unsafe impl Sync for DevOps {}
 
 const_assert_eq!(size_of::<DevOps>(), 88);
 
-/// An entry point of a driver: a C function of the type that its manual page says.
+/// An entry point of a driver: a C function with the type in its manual page.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Entry(*const ());
 
 impl Entry {
-    /// An entry point.
+    /// Returns an entry point.
     ///
     /// # Safety
-    /// The function is of the type that the kernel calls there.
+    /// The function has the type with which the kernel calls this entry point.
     pub const unsafe fn new(function: *const ()) -> Self {
         Self(function)
     }
@@ -253,7 +258,7 @@ impl Entry {
 pub type Command = extern "C" fn(*mut DevInfo, c_int) -> c_int;
 
 impl DevOps {
-    /// A driver without entry points, to be filled in.
+    /// Returns a driver without entry points.
     pub const fn none() -> Self {
         unsafe extern "C" {
             // Return 0, ENXIO, and 0 for `quiesce`.
@@ -280,14 +285,14 @@ impl DevOps {
         }
     }
 
-    /// With this `attach(9E)`.
+    /// Sets `attach(9E)`.
     #[must_use]
     pub const fn attach(mut self, attach: Command) -> Self {
         self.attach = Entry(attach as *const ());
         self
     }
 
-    /// With this `detach(9E)`.
+    /// Sets `detach(9E)`.
     #[must_use]
     pub const fn detach(mut self, detach: Command) -> Self {
         self.detach = Entry(detach as *const ());
@@ -318,10 +323,10 @@ impl DevOps {
         self
     }
 
-    /// With a `struct cb_ops`, of drivers that have minor nodes, and a `struct bus_ops`, of nexus drivers; NULL for none.
+    /// Sets the `struct cb_ops` of drivers with minor nodes, and the `struct bus_ops` of nexus drivers; NULL for none.
     ///
     /// # Safety
-    /// They are such structures, and stay as long as the module. The kernel may write to them.
+    /// The pointers are to such structures, which live as long as the module. The kernel may write to them.
     #[must_use]
     pub const unsafe fn tables(mut self, cb_ops: *const c_void, bus_ops: *const c_void) -> Self {
         self.cb_ops = cb_ops;
@@ -340,9 +345,9 @@ impl DevOps {
 /// illumos_module!(my_driver, DRIVER, info = c"my driver", depends = ["drv/ip", "misc/mac"], driver = OPS);
 /// ```
 ///
-/// The name is that of the file; the module is a static. After it may come, in this order: the text that `modinfo(8)`
-/// shows, else the name; the modules that this one needs; and the [`DevOps`] of a driver, a static, without which it is
-/// a `misc` module.
+/// The name is that of the file; the module is a static. Optional parameters follow, in this order: the text that
+/// `modinfo(8)` shows (default: the name); the modules on which this one depends; and the [`DevOps`] of a driver, a
+/// static (default: a `misc` module).
 #[macro_export]
 macro_rules! illumos_module {
     (
@@ -350,7 +355,7 @@ macro_rules! illumos_module {
         $(, info = $info:literal)? $(, depends = [$($depend:literal),* $(,)?])? $(, driver = $driver:path)? $(,)?
     ) => {
         const _: () = {
-            // What the module says stands out here, where no name of ours can be taken for one of its own.
+            // The module's own expressions are here, outside of the scope of the macro's names.
             const __SDT_NAME: &::core::ffi::CStr = $crate::__sdt_module!(@c_name $name, "");
             static __SDT_MODULE: &dyn $crate::__private::module::Module = &$module;
 
@@ -374,7 +379,7 @@ macro_rules! illumos_module {
             };
         };
 
-        // For the link step, which tells krtld.
+        // An input of the link step, which passes it to krtld.
         $(::core::arch::global_asm!(
             ".pushsection .sdt_depends, \"\", @progbits",
             $(::core::concat!(".asciz \"", $depend, "\""),)*
@@ -383,10 +388,10 @@ macro_rules! illumos_module {
     };
 }
 
-/// What `illumos_module!` and `illumos_companion!` are made of.
+/// The common parts of `illumos_module!` and `illumos_companion!`.
 ///
-/// `@c_name` is two pieces of text as a C string, `@entries` what krtld and the kernel look for in a module, and `@part`
-/// what a module is to the kernel.
+/// `@c_name` joins two texts to a C string, `@entries` emits the symbols that krtld and the kernel look up in a module,
+/// and `@part` selects the kind of module.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_module {

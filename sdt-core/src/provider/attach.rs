@@ -95,15 +95,15 @@ unsafe fn register(attachment: &Attachment) -> Result<(), Refusal> {
     }
 }
 
-/// Detaches all probes of this image: unregisters their providers, those that were made at [run time](runtime), too, which are
-/// registered again when the image is attached again. Afterwards no site traps and no hit
-/// reaches the framework. Without an attachment nothing happens.
+/// Detaches all probes of this image: unregisters their providers, including those made at [run time](runtime), which
+/// are registered again when the image is attached again. Afterwards no site traps and no hit reaches the framework.
+/// Without an attachment it does nothing.
 ///
 /// May sleep, and holds no lock; not in probe context.
 ///
 /// # Errors
-/// [`DetachError::Refused`] while a probe is enabled (or as the framework has it, a consumer is
-/// open). Then everything is as it was and goes on working. After any error the caller must not unload the image.
+/// [`DetachError::Refused`] while a probe is enabled (with some frameworks, while a consumer is open). Then nothing has
+/// changed, and the probes continue to work. After any error the caller must not unload the image.
 pub fn detach() -> Result<(), DetachError> {
     let mut change = Change::begin().ok_or(DetachError::InProgress)?;
     let Some(attachment) = current() else { return Ok(()) };

@@ -14,7 +14,7 @@ use crate::route::changes::{self, Begun};
 pub struct Attachment {
     /// Where providers are registered and hits go.
     pub framework: &'static dyn Framework,
-    /// How text is written.
+    /// The patcher that writes to text.
     pub patcher: &'static dyn Patcher,
     /// What enabled sites do.
     pub mode: Mode,
@@ -67,7 +67,7 @@ static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 pub(crate) struct Change {
     /// The state before the change.
     pub(crate) from: State,
-    /// What it leaves behind when it is dropped.
+    /// The state after the change, which is set when this value is dropped.
     pub(crate) to: State,
     _begun: Begun<'static>,
 }

@@ -1,7 +1,7 @@
 //! Counts the threads that attach or detach the image or change a provider, and stops them for a `fork`.
 //!
-//! A `fork` copies the memory as it is, so a change that another thread has begun would never end in the child. So the
-//! forking thread [asks for a standstill](Standstill) first.
+//! A `fork` copies the memory in its current state, so a change that another thread has begun would never end in the
+//! child. Therefore the forking thread first [requests a standstill](Standstill).
 
 use core::hint::spin_loop;
 use core::sync::atomic::Ordering;
@@ -105,7 +105,7 @@ mod tests {
         let asked = changes.ask().unwrap();
         assert!(changes.ask().is_none(), "one at a time");
         assert!(!asked.is_reached());
-        // Within what has begun: does not wait.
+        // A change within another one does not wait.
         drop(changes.begin());
         drop(outer);
         assert!(asked.is_reached());
@@ -119,7 +119,7 @@ mod tests {
         let changes = Changes(super::AtomicUsize::new(0));
         let (at_it, begun, done) =
             (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-        // Of 100 standstills: who was at it, and how many had begun before and after a while.
+        // For 100 standstills: the thread, and the numbers of changes before and after a while.
         let seen = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

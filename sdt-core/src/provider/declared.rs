@@ -1,20 +1,20 @@
-//! What this image declares for programs in D: [`layout`](crate::layout) documents its form.
+//! The declarations of this image for D programs; [`layout`](crate::layout) documents their form.
 
 use core::ffi::CStr;
 
 use crate::route::attachment;
 
-/// What an image declares.
+/// The declarations of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// The module that its probes are of.
+    /// The module of its probes.
     pub module: &'static CStr,
     /// The text. NULs in it mean nothing.
     pub text: &'static [u8],
 }
 
-/// What this image declares, if it is attached and declares anything; nothing in modules of FreeBSD's and illumos's, where
-/// that is not loaded. Any context.
+/// Returns the declarations of this image, if it is attached and has any. Modules of FreeBSD and illumos have none,
+/// because their section is not loaded. Any context.
 pub fn declared() -> Option<Declared> {
     let text = image::declared();
     let module = attachment::module()?;
@@ -25,7 +25,7 @@ pub fn declared() -> Option<Declared> {
 mod image {
     use crate::record::word;
 
-    // As the bounds of the other sets: weak and hidden.
+    // Weak and hidden, like the bounds of the other sets.
     core::arch::global_asm!(
         ".weak __start_sdt_types, __stop_sdt_types",
         ".hidden __start_sdt_types, __stop_sdt_types",
@@ -45,7 +45,7 @@ mod image {
     }
 
     pub(super) fn declared() -> &'static [u8] {
-        // Volatile: for all the compiler knows the table is constant, but it is relocated.
+        // Volatile, because the compiler would take the table as constant, but the loader relocates it.
         // SAFETY: a reference to a static.
         let [start, stop] = unsafe { (&raw const BOUNDS).read_volatile() };
         match stop.checked_sub(start) {

@@ -75,8 +75,8 @@ impl Marked {
         }
         let frame = Frame(frame.expose_provenance());
         let [mark, words, count] = SLOTS;
-        // SAFETY: a thunk reserves these three words of its frame for the mark, and they are writable as long as it has not
-        // returned. The mark is stored last, because it vouches for the others.
+        // SAFETY: a thunk reserves these three words of its frame for the mark, and they are writable as long as it has
+        // not returned. The mark is stored last, because its presence means that the other words are valid.
         unsafe {
             frame.write(words, hit.words.expose_provenance());
             frame.write(count, hit.count);
@@ -127,7 +127,7 @@ pub unsafe fn args_of_hit() -> [u64; ARGS] {
         if slot(mark) == frame.mark() {
             let words = core::ptr::with_exposed_provenance(slot(words));
             let hit = Hit { words, count: slot(count) };
-            // SAFETY: the mark vouches for the two words beside it: the words that the site gave to the thunk.
+            // SAFETY: because the mark is valid, the two words next to it are those that the site passed to the thunk.
             return unsafe { hit.args() };
         }
         let next = Frame(slot(arch::NEXT_FRAME));

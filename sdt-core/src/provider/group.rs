@@ -1,4 +1,4 @@
-//! Whether any of several probes is enabled, at one site.
+//! Tests at one site whether any of several probes is enabled.
 //!
 //! A group is a record among the probes of its provider. Its name lists its members: the name of each, followed by a comma. So
 //! all records of the same members are one group, as all records of one name are one probe. The framework does not know groups;

@@ -5,7 +5,7 @@ use core::arch::asm;
 use crate::arg::{Carried, Tuple};
 use crate::record::{ArgTypes, Probe, word};
 
-/// The types of a tuple's arguments, as [`ArgList`](crate::record::ArgList) wants them.
+/// The types of a tuple's arguments in the form of [`ArgList`](crate::record::ArgList).
 extern "C" fn types<A: Tuple<COUNT>, const COUNT: usize>() -> &'static ArgTypes {
     const { &A::TYPES }
 }
@@ -16,14 +16,14 @@ pub trait ProbeRecord {
     extern "C" fn record() -> &'static Probe;
 }
 
-/// Leaves an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`, for which there is no code. Returns the
-/// words.
+/// Emits an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`. This adds no instructions. Returns
+/// the words.
 #[inline(always)]
 pub fn list_args<P: ProbeRecord, A: Tuple<COUNT>, const COUNT: usize>(
     args: &A,
 ) -> [Carried; COUNT] {
     const { crate::hit::check_words(A::WORDS) };
-    // SAFETY: no instruction; a record in a section of its own.
+    // SAFETY: the assembly has no instruction, and only a record in its own section.
     unsafe {
         asm!(
             ".pushsection sdt_arg_lists, \"awR\", %progbits",

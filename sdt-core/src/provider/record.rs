@@ -1,4 +1,4 @@
-//! The records that firing sites and declarations leave in the linker sets.
+//! The records of firing sites and declarations in the linker sets.
 //!
 //! | set | section | element |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | [`sites`] | `sdt_sites` | [`Site`] |
 //! | [`arg_lists`] | `sdt_arg_lists` | [`ArgList`] |
 //!
-//! The first two are linkme's. Sites and argument lists are emitted from inline assembly, where the
-//! addresses they hold are known, into sections of their own; both are kept through
-//! `--gc-sections` by the retain flag and found by the linker's `__start_` and `__stop_` symbols.
+//! The first two are linkme's. Sites and argument lists are emitted by inline assembly, which knows their addresses,
+//! into separate sections. The retain flag keeps both through `--gc-sections`, and the linker's `__start_` and
+//! `__stop_` symbols are their bounds.
 
 mod declare;
 mod linked;

@@ -1,4 +1,4 @@
-//! A mutex of the kernel's.
+//! A mutex with a lock of the kernel.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -7,24 +7,24 @@ use core::ops::{Deref, DerefMut};
 
 use super::system::Lock;
 
-/// A value, and the lock of the kernel's that is to be held by who looks at it.
+/// A value, and the kernel's lock that protects it.
 pub struct Mutex<T> {
     lock: Lock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time has the value.
+// SAFETY: the lock gives one thread at a time access to the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 // SAFETY: the lock owns the value. The kernel keeps no reference to a lock that no thread holds, so it can be moved.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// A lock around a value.
+    /// Returns a mutex around a value.
     pub const fn new(value: T) -> Self {
         Self { lock: Lock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Sleeps until no other thread has the value. The calling thread must not have it.
+    /// Sleeps until no other thread holds the lock, then takes it. The calling thread must not hold it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.lock.lock();
         MutexGuard { mutex: self, here: PhantomData }
@@ -37,10 +37,10 @@ impl<T> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The value, until it is dropped. The thread that took the lock gives it back.
+/// Access to the value. Dropping it, on the thread that took the lock, releases the lock.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// The kernel's locks have an owner, so it stays with its thread.
+    /// Not `Send`, because the kernel's locks have an owner.
     here: PhantomData<*const ()>,
 }
 
@@ -48,14 +48,14 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held.
+        // SAFETY: this thread holds the lock while the guard exists.
         unsafe { &*self.mutex.value.get() }
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held.
+        // SAFETY: this thread holds the lock while the guard exists.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
@@ -73,7 +73,7 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// Who waits sleeps, so there is nothing else to do meanwhile.
+/// A waiting thread sleeps, so `relax` is not called.
 #[cfg_attr(sdt_route = "native", allow(dead_code, reason = "the kernel patches there"))]
 pub(crate) fn lock<T>(mutex: &Mutex<T>, _: impl Fn()) -> MutexGuard<'_, T> {
     mutex.lock()

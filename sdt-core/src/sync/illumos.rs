@@ -1,4 +1,4 @@
-//! `mutex(9F)`: an adaptive mutex, which may be held across something that sleeps.
+//! `mutex(9F)`: an adaptive mutex, which a thread may hold while it sleeps.
 //!
 //! `usr/src/uts/common/sys/mutex.h`, 2025.
 
@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use spin::Once;
 
-/// `kmutex_t`: 8 bytes, the kernel's own.
+/// `kmutex_t`: 8 bytes, opaque.
 #[repr(C)]
 struct KMutex(usize);
 
@@ -17,8 +17,8 @@ unsafe extern "C" {
     fn mutex_exit(mutex: *mut KMutex);
 }
 
-/// `MUTEX_DEFAULT`: adaptive. The kernel keeps nothing of such a mutex but its 8 bytes, so it need not be destroyed
-/// before its module is unloaded.
+/// `MUTEX_DEFAULT`: adaptive. The kernel keeps no reference to such a mutex, so it need not be destroyed before its
+/// module is unloaded.
 const MUTEX_DEFAULT: c_int = 6;
 
 /// An adaptive mutex.
@@ -27,7 +27,7 @@ pub(crate) struct Lock {
     made: Once<()>,
 }
 
-// SAFETY: only the kernel looks at it.
+// SAFETY: only the kernel accesses it, and its functions may be called by any thread.
 unsafe impl Sync for Lock {}
 
 impl Lock {
@@ -38,16 +38,16 @@ impl Lock {
     pub(crate) fn lock(&self) {
         let mutex = self.mutex.get();
         let (name, none) = (core::ptr::null(), core::ptr::null_mut());
-        // SAFETY: ours; once, before anything else is done to it. Does not sleep.
+        // SAFETY: the lock belongs to this value, and this runs once, before any other use. Does not sleep.
         self.made.call_once(|| unsafe { mutex_init(mutex, name, MUTEX_DEFAULT, none) });
-        // SAFETY: initialised.
+        // SAFETY: the lock was initialised above.
         unsafe { mutex_enter(mutex) };
     }
 
     /// # Safety
-    /// This thread has it.
+    /// This thread holds the lock.
     pub(crate) unsafe fn unlock(&self) {
-        // SAFETY: this thread has the lock, by the contract of this function.
+        // SAFETY: this thread holds the lock, by the contract of this function.
         unsafe { mutex_exit(self.mutex.get()) };
     }
 }

@@ -1,8 +1,8 @@
-//! For hosts of which nothing is known.
+//! A spinning mutex for all other hosts.
 
 pub use spin::{Mutex, MutexGuard};
 
-/// Waits for a lock as `relax` has it.
+/// Waits for a lock, with calls of `relax`.
 #[cfg_attr(sdt_route = "native", allow(dead_code, reason = "the kernel patches there"))]
 pub(crate) fn lock<T>(mutex: &Mutex<T>, relax: impl Fn()) -> MutexGuard<'_, T> {
     loop {

@@ -130,7 +130,7 @@ fn argument_types_have_their_c_names() {
     let six = ["uint8_t", "int64_t", "_Bool", "uint32_t *", "char *", "struct packet *"];
     assert_eq!(types("declared", "six"), six);
     assert_eq!(types("declared", "exact_name"), ["struct packet *"]);
-    // Those of an open provider come from the expressions.
+    // The types of an open provider are those of the expressions.
     assert_eq!(types("open", "exec-success"), ["uint32_t", "char *"]);
     assert_eq!(types("declared", "nothing"), [""; 0]);
 }
@@ -322,7 +322,7 @@ fn a_breakpoint_elsewhere_is_not_claimed() {
     assert_eq!(sdt_core::trap::resume_address(0), None);
 }
 
-/// What a CPU does that fetched the breakpoint and is late.
+/// The actions of a CPU that fetched the breakpoint before it was removed.
 #[test]
 fn a_late_hit_resumes_behind_the_nop() {
     recorder();
@@ -420,7 +420,7 @@ fn the_mode_can_be_chosen_for_a_probe() {
     let (before, trapped) = (site_bytes(&declared::chosen), recording_host::breakpoints());
     let modes = [(Mode::Jump, State::Jump, 0xe9), (Mode::Trap, State::Trap, 0xcc)];
     for (round, (mode, state, head)) in modes.into_iter().cycle().take(6).enumerate() {
-        // Not enabled: only a choice for later.
+        // Not enabled: only sets the mode for later.
         recording_host::set_mode(&declared::chosen, mode);
         assert_eq!(site_bytes(&declared::chosen), before);
         recorder.enable(id);
@@ -472,7 +472,7 @@ fn no_hit_is_lost_while_the_mode_changes() {
         }
     });
     recorder.disable(id);
-    // It was enabled all the time, whatever its mode.
+    // It was enabled all the time, in each mode.
     assert_eq!(recorder.hits(id), LOOPS.load(Ordering::Relaxed));
     assert!(recorder.hits(id) > 0);
     assert_eq!(site_bytes(&declared::changing), before);

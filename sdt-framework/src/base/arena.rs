@@ -61,21 +61,21 @@ pub(crate) struct Owned<T: ?Sized + 'static>(NonNull<T>);
 
 // SAFETY: it owns the value, as a `Box` does.
 unsafe impl<T: ?Sized + Send> Send for Owned<T> {}
-// SAFETY: as above.
+// SAFETY: it owns the value, as a `Box` does.
 unsafe impl<T: ?Sized + Sync> Sync for Owned<T> {}
 
 impl<T: ?Sized> Deref for Owned<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: made by `alloc` or `slice`, and not given back while it is borrowed.
+        // SAFETY: `alloc` or `slice` made the value, and it is not freed while it is borrowed.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<T: ?Sized> DerefMut for Owned<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and this is the only owner.
+        // SAFETY: `alloc` or `slice` made the value; `Owned` is its only owner and is borrowed exclusively.
         unsafe { self.0.as_mut() }
     }
 }
@@ -127,7 +127,7 @@ impl Arena {
         Some(Owned(place))
     }
 
-    /// So many values in a row; `None` when there is no room.
+    /// Allocates this number of values in a row; `None` if there is no room.
     pub(crate) fn slice<T>(
         &mut self,
         count: usize,
@@ -194,7 +194,7 @@ impl Bundle {
         slice.first_mut()
     }
 
-    /// So many values in a row; `None` when there is no room.
+    /// Allocates this number of values in a row; `None` if there is no room.
     pub(crate) fn slice<T>(
         &mut self,
         arena: &mut Arena,

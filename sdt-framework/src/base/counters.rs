@@ -147,9 +147,9 @@ pub(crate) fn bump(count: &AtomicCount, by: u32) {
 
 /// The counts of all CPUs since the framework was created.
 ///
-/// Every call of `probe`, `probe5` or `hit` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A hit that
-/// `n` enablings record makes `n` records or drops. So if no probe is enabled more than once,
-/// `hits = records + drops + unclaimed`, to the last one.
+/// Every call of `probe`, `probe5` or `hit` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A
+/// hit that `n` enablings record makes `n` records or drops. So if no probe is enabled more than once, `hits = records
+/// + drops + unclaimed`, exactly.
 ///
 /// On targets without 64-bit atomics each CPU's counts wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

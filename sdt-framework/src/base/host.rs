@@ -23,13 +23,13 @@ impl<H: Host> spin::RelaxStrategy for Relaxing<H> {
 
 /// The kernel's side of the framework: CPUs, time, interrupts, locks, and a wait for probe context.
 ///
-/// Probe context is what the framework has [`without_interrupts`](Self::without_interrupts) run while a
-/// probe fires. Functions marked "probe context" below run there: they take no lock, allocate nothing,
-/// fault nowhere and call nothing that can itself be probed.
+/// Probe context is the code that the framework runs by [`without_interrupts`](Self::without_interrupts) while a probe
+/// fires. Functions marked "probe context" below run there: they take no lock, allocate nothing, do not fault, and call
+/// nothing that can have a probe.
 ///
 /// # Safety
-/// The per-CPU buffers have one writer each, and memory that probe context reads is used again after
-/// [`sync`](Self::sync), so an implementation has to keep this:
+/// The buffers of each CPU have one writer, and the framework reuses memory that probe context reads after
+/// [`sync`](Self::sync). Therefore an implementation must guarantee:
 /// - While `without_interrupts` runs its function, once, the caller stays on one CPU, is not preempted,
 ///   and [`cpu`](Self::cpu) returns the same number. No other thread of execution gets that number
 ///   meanwhile, except one that interrupts the caller (NMI, fault, breakpoint) and returns to it.

@@ -105,7 +105,7 @@ mod tests {
             let mut lists = [List::EMPTY; 2];
             let mut vectors: [Vec<usize>; 2] = [vec![], vec![]];
             for (entry, list) in steps {
-                // From wherever it is to this list, or, for the third of two, to none.
+                // Moves a link to this list, or, with a third list of two, to none.
                 for (list, vector) in lists.iter_mut().zip(&mut vectors) {
                     if let Some(at) = vector.iter().position(|other| *other == entry) {
                         vector.remove(at);

@@ -1,4 +1,4 @@
-//! What all layers stand on: memory, locks and atomics, the host, and small structures that know no layer.
+//! The base of all layers: memory, locks and atomics, the host, and small data structures.
 
 pub(crate) mod arena;
 pub(crate) mod chain;

@@ -1,4 +1,5 @@
-//! What is enabled before any consumer is there, and claimed by one later (`dtrace_anon`, dtrace.c).
+//! The anonymous enabling: probes that are enabled before a consumer connects, and that a consumer claims later
+//! (`dtrace_anon`, dtrace.c).
 
 use crate::base::host::Host;
 use crate::base::rights::Rights;
@@ -50,7 +51,7 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::close_anonymous`](crate::Dtrace::close_anonymous).
     pub(crate) fn close_anonymous(&self) {
         let id = self.tables.lock().anonymous.take();
-        // It is open, as no other caller has its number.
+        // It is open, because no other caller has its number.
         if let Some(id) = id {
             let _ = self.close(id);
         }

@@ -14,7 +14,7 @@ pub(super) const fn code(index: u8) -> [Instr; 2] {
     [Instr::var(Opcode::Ldgs, argument, register), Instr::ret(register)]
 }
 
-/// The same as a DIFO: it gives a number.
+/// Checks a DIFO whose result is a number.
 pub(super) const fn difo(code: &[Instr]) -> Difo<'_> {
     let returns = DifType::integer(8);
     Difo { code, integers: &[], strings: &[], variables: &[], returns }
@@ -45,8 +45,8 @@ impl Record {
     }
 }
 
-/// The records in the bytes of a [snapshot](crate::Dtrace::snapshot), for a consumer that has enabled probes by
-/// [`Dtrace::enable`](crate::Dtrace::enable) and by nothing else. A record that is not whole is left out.
+/// The records in the bytes of a [snapshot](crate::Dtrace::snapshot), for a consumer that has enabled probes only with
+/// [`Dtrace::enable`](crate::Dtrace::enable). Incomplete records are skipped.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> {
     bytes.as_chunks().0.iter().filter_map(Record::read)
 }

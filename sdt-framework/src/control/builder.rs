@@ -18,7 +18,7 @@ const LONGEST: u32 = 1 << 24;
 pub(crate) struct Draft {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
-    /// How many actions before it are keys of it.
+    /// The number of actions before it that are its keys.
     pub(crate) keys: u32,
     pub(crate) arg: u64,
     pub(crate) uarg: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Builder<'o> {
     size: u32,
     tuple: usize,
     speculates: bool,
-    /// It asks for a speculation, or ends one.
+    /// It starts a speculation, or ends one.
     asks: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'o> Builder<'o> {
         Ok(ClauseAction { kind, program, simple, target: Target::Record, record, field: None })
     }
 
-    /// What an action leaves, in bytes, and its argument with what it leaves to options.
+    /// Returns the size of an action's datum in bytes, and its argument with the values of options.
     fn size(
         &self,
         kind: Action,
@@ -265,7 +265,7 @@ fn bytes_of(words: u64) -> Result<u32, Malformed> {
     u32::try_from(words.saturating_mul(8)).map_err(|_| Malformed::Long(u32::MAX))
 }
 
-/// What an offset of so many bytes is a multiple of.
+/// Returns the alignment of a datum of this size.
 fn alignment(size: u32) -> u16 {
     match size.trailing_zeros() {
         _ if size == 0 => 1,

@@ -1,9 +1,9 @@
-//! How much there is room for.
+//! The limits of a framework.
 
 use core::fmt;
 
-/// How much a framework has room for. What [these](Self::tables) take of its memory is taken for good; the rest is for
-/// buffers and retained enablings, and used again and again.
+/// The limits of a framework. [Their tables](Self::tables) use memory permanently; the rest is for buffers and retained
+/// enablings, and is reused.
 ///
 /// On a 64-bit machine a probe takes 524 bytes, an ECB 100, a provider 208, a consumer 60, and a CPU 64 and 8 for each consumer; a
 /// consumer that is open up to 800 more, an enabling that is retained up to 512. A buffer takes 256 bytes beside those asked
@@ -52,11 +52,11 @@ impl Default for Config {
     }
 }
 
-/// Why a framework did not take the memory. It is as it was.
+/// The reason why a framework did not accept the memory. The framework is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InitError {
-    /// It has memory already.
+    /// The framework has memory already.
     Ready,
     /// The memory does not suffice for the tables.
     TooSmall {
@@ -77,16 +77,16 @@ pub enum InitError {
 impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready => f.write_str("the framework has its memory already"),
+            Self::Ready => f.write_str("init was called already: the framework has its memory"),
             Self::TooSmall { needed, given } => write!(
                 f,
-                "{given} bytes are too few: the tables alone take {needed}; give more, or make room for \
-                 fewer probes"
+                "{given} bytes of memory are too few: the tables alone need {needed}; give more, \
+                 or configure fewer probes"
             ),
             Self::BadCount { field, count } => {
                 write!(
                     f,
-                    "the configuration's {field} is {count}, which must be from 1 to 2147483647"
+                    "{field} of the configuration is {count}, and must be from 1 to 2147483647"
                 )
             }
         }

@@ -20,10 +20,10 @@ use crate::run::fire::Enabled;
 /// A clause that is to be enabled.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    /// For which probes.
+    /// The probes.
     pub(super) spec: &'a Spec,
     pub(super) clause: NonNull<Clause>,
-    /// Of a clause of a program: the number of the enabling by the first clause of it, if that is another one.
+    /// For a clause of a program: the number of the enabling by its first clause, if that is another one.
     pub(super) program: Option<Option<usize>>,
 }
 
@@ -38,7 +38,7 @@ impl<H: Host> Control<H> {
         let shared = self.shared()?;
         let rights = find(shared, id)?.1.rights();
         self.provide(&spec.desc());
-        // Counted first, so that a provider does not see what comes to nothing.
+        // Counted first, so that a provider sees no enabling that fails.
         let mut needed = 0;
         self.for_each_match(spec, |tables, at| {
             needed += usize::from(tables.registry.permits(at, rights));
@@ -174,7 +174,7 @@ impl<H: Host> Control<H> {
     }
 }
 
-/// As [`Control::remove`], except that CPUs may still look at them.
+/// Like [`Control::remove`], but CPUs may still use them.
 fn unlink(tables: &mut Tables, consumer: usize, which: impl Fn(&Tables, EcbUse) -> bool) -> u32 {
     let mut count = 0;
     let mut next = tables.ecbs.first_of(consumer);

@@ -64,28 +64,37 @@ impl fmt::Display for ConsumerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReady => {
-                f.write_str("the framework has no memory yet; the kernel has to call init")
+                f.write_str("the framework has no memory yet; the kernel must call init first")
             }
             Self::ProbeContext => write!(f, "{ProbeContext}"),
             Self::NotOpen(id) => write!(f, "consumer {} is not open", id.get()),
             Self::TooManyConsumers { max } => {
-                write!(f, "{max} consumers are open and no more are possible; close one")
+                write!(f, "{max} consumers are open, which is the limit; close one")
             }
             Self::NoCpu(cpu) => write!(f, "there is no CPU {cpu}"),
             Self::TooManyEnablings { needed, left } => {
-                write!(f, "{needed} probes match and only {left} enablings are left; enable fewer")
+                write!(
+                    f,
+                    "{needed} probes match, and only {left} more can be enabled; enable fewer"
+                )
             }
             Self::NoMemory { needed, left } => write!(
                 f,
-                "{needed} bytes needed, {left} left: ask for smaller buffers (-b, -x aggsize) or close a consumer"
+                "{needed} bytes are needed and {left} are left: use smaller buffers (-b, -x \
+                 aggsize), or close a consumer"
             ),
             Self::SmallBuffer { bytes, least } => {
-                write!(f, "a buffer of {bytes} bytes holds no record; ask for {least} or more")
+                write!(
+                    f,
+                    "a buffer of {bytes} bytes is too small for a record; use {least} bytes \
+                           or more (-b)"
+                )
             }
             Self::NotPermitted => f.write_str("DTrace requires additional privileges"),
             Self::Started(id) => write!(
                 f,
-                "consumer {} has started; programs and options come before, rings are read when it has stopped",
+                "consumer {} has started; load programs and set options before it starts, read \
+                 rings after it stops",
                 id.get()
             ),
             Self::BadOption { option, value } => {

@@ -1,4 +1,4 @@
-//! How much memory a configuration takes.
+//! The memory of a configuration.
 
 use sdt_core::ops::ARGS;
 
@@ -18,7 +18,7 @@ use crate::run::state::{Cpu, RunState};
 use crate::run::step::Step;
 
 impl Config {
-    /// Bytes that the tables take, on a machine with so many CPUs.
+    /// Returns the size of the tables in bytes on a machine with this number of CPUs.
     pub const fn tables<H: Host>(&self, cpus: usize) -> usize {
         let consumers = self.consumers;
         let probe_context = [
@@ -47,7 +47,7 @@ impl Config {
     }
 }
 
-/// Bytes that the clause that records arguments takes at most.
+/// Returns the greatest size in bytes of the clause that records arguments.
 const fn arguments_footprint() -> usize {
     Bundle::footprint::<Clause>(1)
         + Bundle::footprint::<ClauseAction>(ARGS)

@@ -12,7 +12,7 @@ use crate::control::tables::Tables;
 use crate::run::consumer::Activity;
 
 /// Keeps probes, enablings and consumers as they are ([`Dtrace::try_hold`](crate::Dtrace::try_hold)).
-#[must_use = "others are kept out until this is dropped"]
+#[must_use = "dropping this lets other threads change the framework again"]
 pub struct Held<'a, H: Host> {
     _registration: MutexGuard<'a, H::Lock, ()>,
     _tables: MutexGuard<'a, H::Lock, Tables>,

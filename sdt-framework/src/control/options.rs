@@ -2,13 +2,13 @@
 
 use dtrace_abi::option::{BufPolicy, BufResize, OptionId, UNSET};
 
-/// How many options there are.
+/// The number of options.
 const COUNT: usize = 32;
 
 /// Most bytes of a string: a variable can have as many.
 const STRING: i64 = 16 * 1024;
 
-/// What a consumer has chosen.
+/// The options that a consumer has set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options([i64; COUNT]);
 
@@ -17,7 +17,7 @@ pub(crate) struct Options([i64; COUNT]);
 pub(crate) struct Refused;
 
 impl Options {
-    /// Nothing was chosen.
+    /// No option was set.
     pub(crate) const fn new() -> Self {
         Self([UNSET; COUNT])
     }
@@ -95,7 +95,7 @@ impl Options {
         (count, self.size(OptionId::Specsize).unwrap_or(32 * 1024))
     }
 
-    /// What becomes of a buffer of records that is full.
+    /// Returns the policy for full buffers of records.
     pub(crate) fn policy(&self) -> BufPolicy {
         let number = self.get(OptionId::Bufpolicy).and_then(|value| u32::try_from(value).ok());
         number.and_then(BufPolicy::from_number).unwrap_or(BufPolicy::Switch)
@@ -124,7 +124,7 @@ impl Options {
     }
 }
 
-/// How many frames actions record that do not say it.
+/// Returns the number of frames for actions without an explicit number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frames {
     pub(crate) stack: u32,

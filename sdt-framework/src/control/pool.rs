@@ -1,4 +1,4 @@
-//! The ECBs that there are, and whose they are. Behind the framework's lock.
+//! The pool of all ECBs, with the consumer of each. Protected by the framework's lock.
 
 use core::ptr::NonNull;
 
@@ -7,7 +7,7 @@ use crate::base::links::{Links, List};
 use crate::control::config::Config;
 use crate::run::clause::Clause;
 
-/// Which ECBs are free, whose the others are, and which are unlinked but perhaps still being looked at.
+/// The pool of ECBs: free ones, used ones with their consumers, and unlinked ones that CPUs may still use.
 #[derive(Debug)]
 pub(crate) struct EcbPool {
     links: Links,
@@ -15,18 +15,18 @@ pub(crate) struct EcbPool {
     retired: List,
     /// Each consumer's.
     of: &'static mut [List],
-    /// As far as they were ever used.
+    /// The number of ECBs that were ever used.
     entries: &'static mut [EcbEntry],
     used: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbEntry {
-    /// What it is used for, and whose it is.
+    /// The use of an ECB, and its consumer.
     used: Option<(usize, EcbUse)>,
 }
 
-/// What an ECB is used for.
+/// The use of an ECB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbUse {
     /// Number of the enabled probe: each consumer's count up from 1, and none comes back.
@@ -35,7 +35,7 @@ pub(crate) struct EcbUse {
     pub(crate) probe: usize,
     /// Number of the enabling that it belongs to.
     pub(crate) enabling: usize,
-    /// What it does. The clause is there as long as the consumer has ECBs.
+    /// Its clause, which exists as long as the consumer has ECBs.
     pub(crate) clause: NonNull<Clause>,
 }
 
@@ -69,7 +69,7 @@ impl EcbPool {
         self.free.len() + (self.entries.len() - self.used)
     }
 
-    /// Takes an ECB that no CPU can reach, for a consumer's enabled probe, and returns its index.
+    /// Allocates an ECB that no CPU can reach, for a consumer's enabled probe, and returns its index.
     pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
         let at = match self.links.pop(&mut self.free) {
             Some(at) => at,
@@ -84,7 +84,7 @@ impl EcbPool {
         Some(at)
     }
 
-    /// What a consumer's enabled probe with this number is.
+    /// Returns the enabled probe of a consumer with this number.
     pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
         let is = |at: usize| {
             let (of, what) = self.entries.get(at)?.used?;
@@ -106,7 +106,7 @@ impl EcbPool {
         self.links.next(at)
     }
 
-    /// What a consumer's ECB is used for.
+    /// Returns the use of a consumer's ECB.
     pub(crate) fn used_for(&self, at: usize) -> Option<EcbUse> {
         self.entries[at].used.map(|(_, what)| what)
     }

@@ -10,13 +10,13 @@ use crate::run::consumer::Consumer;
 use crate::run::make::{CHUNK_LINKS, Needs, Plan, Sizes};
 use crate::run::state::RunState;
 
-/// Scratch space has room for so many strings, and for so many bytes at least; where memory is short it is made smaller, and a
-/// few strings are left. (In dtrace.c it is the buffer of records that is not in use.)
+/// The size of scratch space: this number of strings, and at least this number of bytes. If memory is short, it is
+/// smaller, with room for a few strings. (In dtrace.c it is the inactive buffer of records.)
 const STRINGS: usize = 32;
 const SCRATCH: usize = 8 * 1024;
 const FEW: usize = 4;
 
-/// Dynamic variables that there is room for however little is asked for (`dynvarsize`); in DTrace it is one.
+/// The least number of dynamic variables that fit, for any `dynvarsize`; in DTrace it is one.
 const VARIABLES: usize = 3;
 
 /// The state of a run, and its description for dumps.
@@ -26,10 +26,10 @@ pub(crate) struct Prepared {
     pub(crate) shown: &'static SessionBytes,
 }
 
-/// What the framework gives a run.
+/// The resources of the framework for a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given {
-    /// How many CPUs there are.
+    /// The number of CPUs.
     pub(crate) cpus: usize,
     /// Bytes of a buffer whose size the consumer does not choose.
     pub(crate) usual: usize,
@@ -49,7 +49,7 @@ fn wanted(options: &Options, needs: Needs, usual: usize) -> Result<Sizes, Consum
         },
         dynamic: match needs.chunk {
             0 => 0,
-            // Some find room in any case, as one does in `dtrace_dstate_init`.
+            // At least some chunks exist, as in `dtrace_dstate_init`, which has at least one.
             chunk => {
                 (options.dynamic().unwrap_or(usual) / 8).max((chunk + CHUNK_LINKS) * VARIABLES)
             }
@@ -93,7 +93,7 @@ fn smaller(plan: &Plan, sizes: Sizes, string: usize) -> Sizes {
         Sizes { scratch: all.scratch, ..sizes },
     ];
     let smallest = one.into_iter().min_by_key(|sizes| plan.bytes(*sizes));
-    // Of more than can be counted, one is no difference.
+    // With a number that does not fit, one more makes no difference.
     smallest.filter(|smaller| plan.bytes(*smaller) < plan.bytes(sizes)).unwrap_or(all)
 }
 
@@ -101,7 +101,7 @@ fn half(words: usize, least: usize) -> usize {
     if words / 2 < least { words } else { words / 2 }
 }
 
-/// Makes the state of a run of these programs; what it takes is in `bundle`.
+/// Creates the state of a run of these programs. `bundle` owns its memory.
 pub(crate) fn prepare(
     (programs, options): (&Programs, &Options),
     consumer: (u32, &Consumer),
@@ -144,7 +144,7 @@ pub(crate) fn prepare(
         unsafe { bundle.free(arena) };
         let smaller = smaller(&plan, sizes, options.string() as usize);
         let is_same = smaller == sizes;
-        // What cannot be smaller need not leave room for others.
+        // A part of fixed size need not leave room for others.
         if is_same && share != usize::MAX {
             share = usize::MAX;
             continue;

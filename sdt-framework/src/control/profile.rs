@@ -118,7 +118,7 @@ const UNSTABLE: Attribute =
     Attribute::new(Stability::Unstable, Stability::Unstable, Class::Unknown);
 const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Common);
 
-/// As in profile.c.
+/// Like profile.c.
 const ATTRIBUTES: ProviderAttr = ProviderAttr {
     provider: EVOLVING,
     module: UNSTABLE,
@@ -194,7 +194,7 @@ impl<H: Host> Control<H> {
         Ok(Profile { provider, timers, deadlines, cpus })
     }
 
-    /// Memory for so many, and for when each fires next on each CPU.
+    /// Memory for this number of timers, and for the next time of each on each CPU.
     fn timers(&self, timers: usize, cpus: usize) -> Option<(&'static [Timer], &'static [Word])> {
         let mut tables = self.tables.lock();
         let arena = &mut tables.arena;
@@ -279,8 +279,9 @@ impl<H: Host> Control<H> {
         profile.of(index).iter().for_each(|deadline| deadline.set(first));
     }
 
-    /// A consumer goes: what has been enabled since the last one did begins to count. Much may be done between enabling and
-    /// going, over a slow line above all, and `tick-1s` is to come a second after BEGIN. With the tables locked.
+    /// Starts the timers that were enabled since the last start, when a consumer starts. There may be a long time
+    /// between enabling and start, especially over a slow line, and `tick-1s` must fire a second after BEGIN. With the
+    /// tables locked.
     pub(crate) fn start_timers(&self) {
         let Some(profile) = self.profile.get() else { return };
         for (index, timer) in profile.timers.iter().enumerate() {

@@ -237,7 +237,7 @@ impl<H: Host> Control<H> {
                 let to = used.min(from + BATCH);
                 let permits = |at| rights.is_none_or(|rights| registry.permits(at, rights));
                 let found = (from..to).find(|&at| registry.matches(at, spec) && permits(at));
-                // At once: a moment later another probe may be there.
+                // At once, because another probe may be created later.
                 (found.and_then(|at| registry.info(at)), to)
             };
             if found.is_some() {

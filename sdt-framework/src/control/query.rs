@@ -1,4 +1,4 @@
-//! Consumers read what was recorded, what describes it, and how the run is.
+//! Queries of consumers: records, their descriptions, and the status of the run.
 
 use core::sync::atomic::Ordering;
 
@@ -15,29 +15,30 @@ use crate::run::consumer::{Activity, Consumer, ConsumerId};
 use crate::run::state::{Cpu, RunState};
 use crate::run::words::get_bytes;
 
-/// Which of a CPU's buffers.
+/// A kind of buffer of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
-    /// That of records: each its header (`dtrace_rechdr_t`) and its data, and zeroes between them (`DTRACE_EPIDNONE`).
+    /// The buffer of records: each a header (`dtrace_rechdr_t`) and data, with zeroes between them (`DTRACE_EPIDNONE`).
     Records,
-    /// That of aggregations: tuples, each with the number of its aggregation first.
+    /// The buffer of aggregations: tuples, each beginning with the number of its aggregation.
     Aggregations,
 }
 
-/// What is in a buffer that was switched (`dtrace_bufdesc_t`).
+/// The contents of a switched buffer (`dtrace_bufdesc_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Bytes of it.
     pub size: usize,
-    /// Where the oldest record begins, those before it being younger than the last: 0 but in rings that have gone round.
+    /// The offset of the oldest record, 0 except in rings that have wrapped around; the records before it are the
+    /// latest.
     pub oldest: usize,
-    /// What found no room since the last time.
+    /// The number of drops since the last read.
     pub drops: u64,
-    /// Programs that were given up on this CPU since then.
+    /// Executions that were aborted on this CPU since then.
     pub errors: u64,
     /// When it was switched, in nanoseconds since boot.
     pub timestamp: u64,
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub read: usize,
 }
 
@@ -50,18 +51,18 @@ pub struct AggregationDesc {
     pub epid: u32,
     /// Bytes of a tuple.
     pub size: u32,
-    /// How many data it has.
+    /// The number of its data.
     pub records: u32,
 }
 
-/// How a consumer's programs are (`dtrace_status_t`). All counts are of the whole run.
+/// The status of a consumer's run (`dtrace_status_t`). All counts are totals of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Dynamic variables that had no room.
     pub dynamic_drops: u64,
-    /// Those for want of a chunk that was being rinsed.
+    /// Drops of dynamic variables because free chunks were being rinsed.
     pub dynamic_drops_rinsing: u64,
-    /// Those for want of a chunk that was dirty.
+    /// Drops of dynamic variables because free chunks were dirty.
     pub dynamic_drops_dirty: u64,
     /// Records that a speculative buffer had no room for.
     pub speculation_drops: u64,
@@ -69,11 +70,11 @@ pub struct Status {
     pub speculations_busy: u64,
     /// Speculations that were not given as programs had them all.
     pub speculations_unavailable: u64,
-    /// Programs that were given up.
+    /// Executions that were aborted.
     pub errors: u64,
     /// Buffers that are full, under the policy `fill`.
     pub filled: u64,
-    /// Programs of `dtrace:::ERROR` that were given up.
+    /// Executions of `dtrace:::ERROR` clauses that were aborted.
     pub double_errors: u64,
     /// The consumer has timed out: nothing is recorded for it any more.
     pub killed: bool,
@@ -263,7 +264,7 @@ impl<H: Host> Control<H> {
             unsafe { here.aggregated.switch(|of| of.restart(), || self.host.sync()) };
         }
         let timestamp = switched.get();
-        // SAFETY: as above.
+        // SAFETY: with the framework locked this is the only reader, and `switch` above has called `sync`.
         unsafe {
             here.aggregated.read(|of| {
                 let words = of.buffer.records();

@@ -44,13 +44,17 @@ impl fmt::Display for ProgramError {
             Self::Malformed(clause, action, problem) => {
                 write!(f, "clause {clause}, action {action}: {problem}")
             }
-            Self::Pieces => {
-                f.write_str("the pieces of the program have gaps; send it again from the beginning")
-            }
+            Self::Pieces => f.write_str(
+                "a piece of the program is missing; send the program again from the \
+                 beginning",
+            ),
             Self::Long(bytes) => {
                 write!(f, "the program has {bytes} bytes, more than the limit; split it")
             }
-            Self::Repeats => f.write_str("the program uses its sections too often; split it"),
+            Self::Repeats => f.write_str(
+                "the clauses of the program refer to too many sections; \
+                 split the program",
+            ),
         }
     }
 }
@@ -98,16 +102,20 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Action(number) => write!(f, "no action has the number {number:#x}"),
+            Self::Action(number) => write!(f, "action {number:#x} is unknown"),
             Self::NoProgram(action) => write!(f, "{}() has no expression", action.name()),
             Self::Type(action) => {
                 write!(f, "the argument of {}() has the wrong type", action.name())
             }
-            Self::Long(bytes) => write!(f, "a datum ends at byte {bytes} of its record"),
+            Self::Long(bytes) => write!(
+                f,
+                "a datum ends at byte {bytes} of its record, beyond the \
+                 limit; record less in this clause"
+            ),
             Self::Aggregation(action) => write!(f, "{}() has invalid arguments", action.name()),
-            Self::Keys => f.write_str("an aggregation lacks keys"),
-            Self::Commit => f.write_str("an action after commit() records data"),
-            Self::Speculate => f.write_str("an action before speculate() records data"),
+            Self::Keys => f.write_str("the aggregation has fewer keys than it declares"),
+            Self::Commit => f.write_str("an action records data after commit()"),
+            Self::Speculate => f.write_str("an action records data before speculate()"),
             Self::Destructive(action) => {
                 write!(f, "{}() is destructive and needs -w", action.name())
             }
@@ -115,9 +123,12 @@ impl fmt::Display for Malformed {
             Self::Speculative(action) => {
                 write!(f, "{}() aggregates after speculate() or commit()", action.name())
             }
-            Self::Formats => f.write_str("the programs have too many formats"),
+            Self::Formats => f.write_str(
+                "the programs have more formats than the limit; use fewer \
+                 calls of printf()",
+            ),
             Self::TooMany(count) => {
-                write!(f, "the clause has {count} actions, more than the limit")
+                write!(f, "the clause has {count} actions, more than the limit; split the clause")
             }
         }
     }

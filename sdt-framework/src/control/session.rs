@@ -1,4 +1,4 @@
-//! What a consumer has sent before it starts: options, programs, and what they need.
+//! The state that a consumer sends before the start: options and programs.
 
 use core::ptr::NonNull;
 
@@ -14,7 +14,7 @@ use crate::control::refused::ProgramError;
 use crate::run::clause::Clause;
 use crate::run::consumer::Consumer;
 
-/// What a consumer has sent.
+/// The state that a consumer has sent.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -36,24 +36,25 @@ pub(crate) struct Session {
 // SAFETY: the clause never changes, and only `free` of this session frees it.
 unsafe impl Send for Session {}
 
-/// Programs as they were before one was taken that is being enabled.
+/// The state of the programs before the program that is being enabled was added.
 #[derive(Debug)]
 struct Undecided {
-    /// Which one that is.
+    /// The number of the consumer.
     number: u32,
     before: Option<Programs>,
 }
 
-/// A number of clauses that were taken together. They may be gone: who looks at one knows that their consumer is open.
+/// Some clauses that were added together. They exist only while their consumer is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     first: NonNull<Clause>,
     pub(crate) count: usize,
-    /// Which program of the consumer's.
+    /// The number of the program.
     number: u32,
 }
 
-// SAFETY: it points at what never changes; who looks there keeps to its contract, in whatever thread.
+// SAFETY: the pointer refers to data that never changes; every reader follows the contract of the pointer, in any
+// thread.
 unsafe impl Send for Taken {}
 
 impl Taken {
@@ -96,7 +97,7 @@ impl Session {
         let left = arena.left();
         let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
         self.set_options(dof, cpus, consumer)?;
-        // Who took the one before has been overtaken.
+        // The thread with the previous number is too late.
         self.settle(arena);
         let number = self.last_program.wrapping_add(1);
         let undecided = arena.alloc(Undecided { number, before: None });

@@ -10,14 +10,14 @@ use crate::run::step::{Step, Then};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotPlain;
 
-/// How many steps a clause with these actions has; `None` if it is not of this kind.
+/// Returns the number of steps of a clause with these actions; `None` if the clause is not plain.
 pub(crate) fn count(acts: &[ClauseAction]) -> Option<usize> {
     steps(acts).try_fold(0, |count, step| step.map(|_| count + 1)).ok()
 }
 
 /// Decodes the actions of a clause, each of which has its place.
 pub(crate) fn steps(acts: &[ClauseAction]) -> impl Iterator<Item = Result<Step, NotPlain>> {
-    // With what the tuple begins that is put together.
+    // The beginning of the current tuple.
     let mut begins = (0, 0);
     (1..).zip(acts).filter_map(move |(action, act)| {
         let Some(what) = act.simple else { return Some(Err(NotPlain)) };

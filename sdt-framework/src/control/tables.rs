@@ -19,9 +19,9 @@ pub(crate) struct Tables {
     pub(super) ecbs: EcbPool,
     /// The enablings that are retained, the latest first.
     pub(super) retained: Option<Owned<Retained>>,
-    /// How many threads create probes that are to be enabled afterwards.
+    /// The number of threads that create probes which must be enabled afterwards.
     pub(super) providing: usize,
-    /// No probe below this index was created by them and is not matched yet.
+    /// All probes below this index were matched already.
     pub(super) fresh: Option<usize>,
     /// Enablings ever.
     pub(super) enablings: usize,
@@ -33,13 +33,13 @@ pub(crate) struct Tables {
     pub(super) share: usize,
     /// The consumer for which something was enabled before it came.
     pub(super) anonymous: Option<ConsumerId>,
-    /// The number that was last given to a predicate.
+    /// The last number that was assigned to a predicate.
     pub(super) last_predicate: u32,
-    /// What each open consumer has sent.
+    /// The state that each open consumer has sent.
     pub(super) sessions: &'static mut [Option<Owned<Session>>],
     /// Describes the memory for dumps.
     pub(super) map: dump::Map,
-    /// What is left of the memory.
+    /// The rest of the memory.
     pub(super) arena: Arena,
 }
 
@@ -83,7 +83,7 @@ impl Tables {
         }
     }
 
-    /// Tables with room for what the configuration says, in this memory; `None` when it does not suffice.
+    /// Creates tables of the configured sizes in this memory; `None` if it is too small.
     pub(super) fn new(mut arena: Arena, config: &Config) -> Option<Self> {
         let Config { providers, probes, ecbs, consumers, buffer } = *config;
         Some(Self {
@@ -97,12 +97,12 @@ impl Tables {
         })
     }
 
-    /// What an open consumer has sent.
+    /// Returns the state that an open consumer has sent.
     pub(super) fn session(&mut self, consumer: usize) -> Option<&mut Session> {
         self.sessions.get_mut(consumer)?.as_deref_mut()
     }
 
-    /// The error that so many bytes are not left.
+    /// Returns the error for a request of this number of bytes.
     pub(super) fn no_memory(&self, needed: usize) -> ConsumerError {
         ConsumerError::NoMemory { needed, left: self.arena.left() }
     }

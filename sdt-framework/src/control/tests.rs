@@ -1,4 +1,4 @@
-//! How much is done for how many probes. Comparisons are counted, no time is measured.
+//! The cost of operations by the number of probes: comparisons are counted, time is not measured.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Large {
         self.probe_create(provider, [c"m", &function, &name], 1, null_mut()).unwrap()
     }
 
-    /// What `f` returns, and how many probes were compared with names or descriptions meanwhile.
+    /// Returns the result of `f`, and the number of probes that were compared with names or descriptions meanwhile.
     fn counted<R>(&self, f: impl FnOnce() -> R) -> (R, usize) {
         let now = || self.tables.lock().registry.compared.load(Ordering::Relaxed);
         let before = now();
@@ -78,8 +78,7 @@ fn name(n: usize) -> String {
     format!("probe-{n}")
 }
 
-/// One provider with all the probes there is room for, as sdt has them: each name once, the function always the
-/// same.
+/// One provider with the greatest number of probes, as sdt creates them: each name once, always the same function.
 #[test]
 fn one_of_many_is_found_without_looking_at_all() {
     let dtrace = &large();
@@ -115,7 +114,7 @@ fn one_of_many_is_found_without_looking_at_all() {
         assert!(disabling < 5, "{text}: {disabling}");
     }
 
-    // All of them: each is looked at when it is counted, enabled, disabled, listed.
+    // All probes: each is visited when it is counted, enabled, disabled or listed.
     let (enabled, enabling) = dtrace.counted(|| dtrace.enable(x, &Spec::ALL));
     assert_eq!((enabled, enabling), (Ok(MANY as u32), 2 * MANY));
     let (disabled, disabling) = dtrace.counted(|| dtrace.disable(x, &Spec::ALL));
@@ -127,7 +126,7 @@ fn one_of_many_is_found_without_looking_at_all() {
 
     assert_eq!(dtrace.counted(|| dtrace.unregister(many)), (Ok(()), 0));
     assert_eq!(dtrace.for_each_probe(&Spec::ALL, |_| {}), 2);
-    // What was freed is used again, the oldest first.
+    // Freed entries are reused, the oldest first.
     assert_eq!(dtrace.create_named(few, "none", "three").get(), 1);
     assert_eq!(dtrace.unregister(few), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! A framework, whatever its host is.
+//! A framework for any host.
 
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use dtrace_abi::spec::Spec;
@@ -13,9 +13,9 @@ use crate::kernel::{ModuleText, Symbol};
 use crate::registry::listing::{Detail, ProbeInfo};
 use crate::run::consumer::ConsumerId;
 
-/// A framework, whatever its host is: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call, which document
-/// their errors. Called by threads with interrupts on; in probe context functions that return an
-/// `Option` return `None`, others [`ConsumerError::ProbeContext`].
+/// A framework for any host: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call, which
+/// document their errors. Called by threads with interrupts on; in probe context functions that return an `Option`
+/// return `None`, others [`ConsumerError::ProbeContext`].
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
     /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus) and [`counters`](Self::counters) refuse, too.
@@ -24,22 +24,22 @@ pub trait Tracer: Sync {
     /// CPUs that fire probes.
     fn cpus(&self) -> usize;
 
-    /// What happened so far.
+    /// Returns the counters.
     fn counters(&self) -> Counters;
 
-    /// As [`Dtrace::open_with`](crate::Dtrace::open_with).
+    /// Like [`Dtrace::open_with`](crate::Dtrace::open_with).
     fn open(&self, rights: Rights) -> Result<ConsumerId, ConsumerError>;
 
-    /// As [`Dtrace::close`](crate::Dtrace::close).
+    /// Like [`Dtrace::close`](crate::Dtrace::close).
     fn close(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
 
-    /// As [`Dtrace::enable`](crate::Dtrace::enable).
+    /// Like [`Dtrace::enable`](crate::Dtrace::enable).
     fn enable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
 
-    /// As [`Dtrace::claim`](crate::Dtrace::claim).
+    /// Like [`Dtrace::claim`](crate::Dtrace::claim).
     fn claim(&self, rights: Rights) -> Option<ConsumerId>;
 
-    /// As [`Dtrace::set_option`](crate::Dtrace::set_option).
+    /// Like [`Dtrace::set_option`](crate::Dtrace::set_option).
     fn set_option(
         &self,
         consumer: ConsumerId,
@@ -47,14 +47,14 @@ pub trait Tracer: Sync {
         value: i64,
     ) -> Result<(), ConsumerError>;
 
-    /// As [`Dtrace::next_option`](crate::Dtrace::next_option).
+    /// Like [`Dtrace::next_option`](crate::Dtrace::next_option).
     fn next_option(
         &self,
         consumer: ConsumerId,
         from: u32,
     ) -> Result<Option<(u32, i64)>, ConsumerError>;
 
-    /// As [`Dtrace::program_piece`](crate::Dtrace::program_piece).
+    /// Like [`Dtrace::program_piece`](crate::Dtrace::program_piece).
     fn program_piece(
         &self,
         consumer: ConsumerId,
@@ -63,13 +63,13 @@ pub trait Tracer: Sync {
         piece: &[u8],
     ) -> Result<Option<u32>, ConsumerError>;
 
-    /// As [`Dtrace::go`](crate::Dtrace::go); returns the CPU on which `dtrace:::BEGIN` has fired.
+    /// Like [`Dtrace::go`](crate::Dtrace::go); returns the CPU on which `dtrace:::BEGIN` has fired.
     fn start(&self, consumer: ConsumerId) -> Result<usize, ConsumerError>;
 
-    /// As [`Dtrace::stop`](crate::Dtrace::stop); returns the CPU on which `dtrace:::END` has fired.
+    /// Like [`Dtrace::stop`](crate::Dtrace::stop); returns the CPU on which `dtrace:::END` has fired.
     fn stop(&self, consumer: ConsumerId) -> Result<usize, ConsumerError>;
 
-    /// As [`Dtrace::eprobe`](crate::Dtrace::eprobe).
+    /// Like [`Dtrace::eprobe`](crate::Dtrace::eprobe).
     fn eprobe(
         &self,
         consumer: ConsumerId,
@@ -78,7 +78,7 @@ pub trait Tracer: Sync {
         into: &mut [RecordDesc],
     ) -> Result<Option<EprobeDesc>, ConsumerError>;
 
-    /// As [`Dtrace::aggregation`](crate::Dtrace::aggregation).
+    /// Like [`Dtrace::aggregation`](crate::Dtrace::aggregation).
     fn aggregation(
         &self,
         consumer: ConsumerId,
@@ -87,7 +87,7 @@ pub trait Tracer: Sync {
         into: &mut [RecordDesc],
     ) -> Result<Option<AggregationDesc>, ConsumerError>;
 
-    /// As [`Dtrace::format`](crate::Dtrace::format).
+    /// Like [`Dtrace::format`](crate::Dtrace::format).
     fn format(
         &self,
         consumer: ConsumerId,
@@ -96,7 +96,7 @@ pub trait Tracer: Sync {
         into: &mut [u8],
     ) -> Result<Option<usize>, ConsumerError>;
 
-    /// As [`Dtrace::snapshot`](crate::Dtrace::snapshot).
+    /// Like [`Dtrace::snapshot`](crate::Dtrace::snapshot).
     fn snapshot(
         &self,
         consumer: ConsumerId,
@@ -106,23 +106,23 @@ pub trait Tracer: Sync {
         into: &mut [u8],
     ) -> Result<Snapshot, ConsumerError>;
 
-    /// As [`Dtrace::status`](crate::Dtrace::status).
+    /// Like [`Dtrace::status`](crate::Dtrace::status).
     fn status(&self, consumer: ConsumerId) -> Result<Status, ConsumerError>;
 
-    /// As [`Kernel::symbol`](crate::kernel::Kernel::symbol) of the framework's host.
+    /// Like [`Kernel::symbol`](crate::kernel::Kernel::symbol) of the framework's host.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>));
 
-    /// As [`Kernel::symbol_named`](crate::kernel::Kernel::symbol_named) of the framework's host.
+    /// Like [`Kernel::symbol_named`](crate::kernel::Kernel::symbol_named) of the framework's host.
     fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>));
 
-    /// As [`Kernel::declared`](crate::kernel::Kernel::declared) of the framework's host.
+    /// Like [`Kernel::declared`](crate::kernel::Kernel::declared) of the framework's host.
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>));
 
     /// The probe with the least id above `after` that the description matches and that a consumer with these rights may use
     /// (`DTRACEIOC_PROBEMATCH`). With 0, providers are asked to provide what they have for the description first.
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo>;
 
-    /// As [`Dtrace::describe`](crate::Dtrace::describe).
+    /// Like [`Dtrace::describe`](crate::Dtrace::describe).
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
 
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the

@@ -5,7 +5,7 @@
 /// duration here, so that no program holds its caller for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Costs {
-    /// One call of [`load`](super::Kernel::load), whatever its length, with [`is_toxic`](super::Kernel::is_toxic).
+    /// One call of [`load`](super::Kernel::load) for any length, with [`is_toxic`](super::Kernel::is_toxic).
     pub load: u32,
     /// One call of [`copyin`](super::Kernel::copyin) or [`copyout`](super::Kernel::copyout).
     pub user: u32,

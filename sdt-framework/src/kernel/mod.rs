@@ -60,9 +60,9 @@ pub enum LockQuestion {
 pub struct Symbol<'a> {
     /// Its module.
     pub module: &'a [u8],
-    /// Its name, as it is in the file.
+    /// Its name, as in the file.
     pub name: &'a [u8],
-    /// Where it begins.
+    /// Its address.
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
@@ -88,7 +88,7 @@ pub enum Destruction {
     Breakpoint,
     /// Panics.
     Panic,
-    /// Spins for so many nanoseconds.
+    /// Spins for this number of nanoseconds.
     Chill(u64),
 }
 

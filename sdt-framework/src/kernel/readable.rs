@@ -85,7 +85,7 @@ mod tests {
                 let is_in =
                     |range: &Range<usize>| range.contains(&from) && from + length <= range.end;
                 let expected = is_in(&(2..6)) || is_in(&(6..8));
-                // Nothing is read at an end, which is no harm.
+                // At the end, nothing is read, which is harmless.
                 let read = readable.load((start + from) as u64, into);
                 assert!(read == expected || length == 0, "{length} bytes at {from}");
                 let expected =

@@ -1,4 +1,4 @@
-//! What addresses of programs lead to: memory is read, written, copied and compared. Probe context.
+//! Memory access of programs: reads, writes, copies and compares memory at their addresses. Probe context.
 
 #[cfg(doc)]
 use dtrace_abi::dif::DifType;
@@ -29,7 +29,7 @@ const fn bad_address(address: u64) -> Stop {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Takes so many units of work from the budget of the hit.
+    /// Subtracts units of work from the budget of the hit.
     #[inline(always)]
     pub(crate) fn charge(&self, units: u64) -> Result<(), Stop> {
         match u64::from(self.work.get()).checked_sub(units) {
@@ -41,14 +41,14 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// Nothing is left of the budget.
+    /// The budget is used up.
     #[cold]
     fn exhausted(&self) -> Stop {
         self.work.set(0);
         Stop::new(Fault::IllegalOperation)
     }
 
-    /// The same for a copy from or to the process.
+    /// Charges a copy from or to the process.
     pub(crate) fn charge_user(&self, bytes: u64) -> Result<(), Stop> {
         self.charge(u64::from(self.kernel.costs().user) + bytes / 8)
     }
@@ -88,7 +88,7 @@ impl<K: Kernel> Firing<'_, K> {
                 return self.byte(cursor, address);
             }
         } else if self.own_length(address) == Some(0) {
-            // Behind a string that fills its variable to the last byte it ends.
+            // A string that fills its variable ends after the last byte.
             (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
             return Ok(0);
         } else if let Some(length) = self.own_length(address) {
@@ -133,7 +133,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
         let length = into.len() as u64;
         self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
-        // What would go on into addresses of ours, or round the end, is not the kernel's.
+        // A range that reaches into the machine's own addresses, or wraps around, is not in the kernel.
         let is_whole =
             address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
         if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
@@ -143,7 +143,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// How many bytes there are from an address of ours on.
+    /// Returns the number of bytes from one of the machine's own addresses to the end of its object.
     fn own_length(&self, address: u64) -> Option<u64> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
@@ -263,7 +263,7 @@ impl<K: Kernel> Firing<'_, K> {
         const PART: u64 = 64;
         self.check_store(to, length)?;
         let mut part = [0; PART as usize];
-        // What is not yet read must not be written over.
+        // Bytes must be read before they are overwritten.
         let backward = from < to && to < from.saturating_add(length);
         // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
         let there = match Place::of(from) {
@@ -330,7 +330,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// Length of a string, its zero not counted, of which at most `limit` bytes are looked at.
+    /// Returns the length of a string without its NUL. Reads at most `limit` bytes.
     pub(crate) fn length(&mut self, address: u64, limit: u64) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
         let mut at = 0;
@@ -385,13 +385,13 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
     }
 
-    /// Whether so many bytes of scratch space are left.
+    /// Returns whether this number of bytes of scratch space is left.
     pub(crate) fn check_scratch(&self, size: u64) -> Result<(), Stop> {
         let left = self.room.scratch.len().saturating_sub(self.used);
         if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
     }
 
-    /// What a variable refers to; 0 if it is NULL.
+    /// Returns the address of a variable's value; 0 if it is NULL.
     pub(crate) fn load_ref(&self, region: Region, number: u16) -> Result<u64, Stop> {
         let (null, ..) = self.variable(region, number)?;
         let address = Place::start(region, number.into()).address();
@@ -456,7 +456,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(at)
     }
 
-    /// Reads what a value by reference of the process's ([`DifType::BYUREF`]) refers to.
+    /// Reads the object of a value by reference in the process ([`DifType::BYUREF`]).
     ///
     /// # Errors
     ///

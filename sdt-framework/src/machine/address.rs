@@ -9,7 +9,7 @@
 /// The upper byte of addresses that are not the kernel's.
 pub const OURS: u8 = 0x44;
 
-/// What an address that is [`OURS`] leads to.
+/// The target of an address of the machine ([`OURS`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
@@ -23,18 +23,18 @@ pub enum Region {
     Local = 4,
     /// The value of a dynamic variable.
     Dynamic = 5,
-    /// A name that the kernel gives: a part of the probe's, of the process and so on.
+    /// A name that the kernel supplies: a part of the probe's description, the process's name and so on.
     Text = 6,
 }
 
-/// An address, taken apart: what it leads to, which one of them, and how far in.
+/// The parts of an address: the kind of its object, the number of the object, and the offset in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What.
     pub region: Region,
-    /// Which of its variables, chunks or texts: 24 bits.
+    /// The index of the variable, chunk or text: 24 bits.
     pub item: u32,
-    /// How many bytes in: 24 bits.
+    /// The offset in bytes: 24 bits.
     pub offset: u32,
 }
 
@@ -57,7 +57,7 @@ impl Place {
             | (self.offset & MOST) as u64
     }
 
-    /// What an address leads to; `None`: it is the kernel's.
+    /// Returns the target of an address; `None` if it is in the kernel.
     #[inline]
     pub const fn of(address: u64) -> Option<Result<Self, NoPlace>> {
         if (address >> 56) as u8 != OURS {

@@ -1,4 +1,4 @@
-//! Variables of the kernel's.
+//! Built-in variables of the kernel.
 
 use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;
@@ -81,7 +81,7 @@ impl<K: Kernel> Firing<'_, K> {
                 return self.kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation));
             }
         };
-        // As if there were as many frames as are counted; those that there are not are given back.
+        // Charges the largest number of frames, and then refunds the missing ones.
         let costs = self.kernel.costs();
         let each = u64::from(costs.frame);
         self.charge(u64::from(costs.stack) + frames * each)?;

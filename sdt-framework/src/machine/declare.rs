@@ -1,8 +1,7 @@
-//! Which variables a consumer's programs have, and where each has its place.
+//! The variables of a consumer's programs, and their places.
 //!
-//! A declaration is made by the first program that has the variable in its table, and all later ones have to
-//! agree. What a program needs to know of a variable is put into its instructions when it is decoded, so
-//! nothing of this is looked at in probe context.
+//! The first program with the variable in its table declares it, and all later programs must agree. Decoding copies the
+//! place of a variable into the instructions, so nothing of this is used in probe context.
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{DifType, VAR_OTHER_MAX, VAR_OTHER_USER, VarKind, VarScope, Variable};
@@ -24,7 +23,7 @@ pub struct Declared {
     /// Whether it has keys.
     keyed: bool,
     pub(crate) shape: Shape,
-    /// Its word, or the one before what it refers to.
+    /// The index of its word, or of the word before its value.
     pub(crate) at: u32,
     /// Flags of its type, and its size.
     ty: (u8, u32),
@@ -35,13 +34,13 @@ pub struct Declared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
-    /// By the program that is being checked.
+    /// Declared by the program that is being checked.
     New,
     Kept,
 }
 
 impl Declared {
-    /// What an array of them is filled with.
+    /// The initial element of arrays.
     pub const NONE: Self =
         Self { state: State::Free, keyed: false, shape: Shape::Value, at: 0, ty: (0, 0), check: 0 };
 }
@@ -63,7 +62,7 @@ pub struct Declarations<'a> {
     check: u32,
 }
 
-/// How much of the room is taken, in words.
+/// The used part of the room, in words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     literals: usize,
@@ -81,8 +80,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// What a program adds to it at most. `seen` has a place for each variable of each scope, and knows those that
-    /// have been counted.
+    /// Returns the greatest size that a program adds. `seen` marks the counted variables of each scope.
     pub(crate) fn add(&mut self, source: &impl Source, seen: [&mut [bool]; 3]) {
         self.literals = self.literals.saturating_add(source.strings().len().div_ceil(8));
         let [globals, threads, locals] = seen;
@@ -91,7 +89,7 @@ impl Extent {
             let words = match shape(&variable.ty) {
                 Ok(Shape::Value) => 1,
                 Ok(shape) => 1 + shape.size().div_ceil(8) as usize,
-                // It is going to be refused.
+                // The program will be refused.
                 Err(_) => continue,
             };
             let (seen, room) = match scope {
@@ -106,7 +104,7 @@ impl Extent {
         }
     }
 
-    /// How many variables of each scope there have to be places for.
+    /// The number of variables of each scope that need places.
     pub(crate) fn count(&mut self, source: &impl Source) {
         for variable in source.variables() {
             let Some((scope, index)) = place_of(&variable) else { continue };
@@ -129,8 +127,8 @@ fn place_of(variable: &Variable) -> Option<(VarScope, usize)> {
 }
 
 impl<'a> Declarations<'a> {
-    /// Nothing is declared. Numbers of subroutines and of the kernel's variables are those of a platform:
-    /// of the one whose libdtrace, or whose way of compiling, the programs are from.
+    /// Returns empty declarations. The numbers of subroutines and of the kernel's variables are those of a platform:
+    /// the one for which the programs were compiled.
     pub fn new(
         platform: Platform,
         memory: &'a Memory<'a>,
@@ -185,8 +183,8 @@ impl<'a> Declarations<'a> {
         Extent { literals, globals, locals, variables }
     }
 
-    /// What the program that is being checked declares for a variable, with or without keys. The declarations of other
-    /// programs are not its own.
+    /// Returns the declaration of a variable, with or without keys, by the program that is being checked. Declarations
+    /// of other programs do not count.
     pub(crate) fn find(
         &self,
         scope: VarScope,
@@ -239,14 +237,14 @@ impl<'a> Declarations<'a> {
         result
     }
 
-    /// Declares what an entry of a table of variables says.
+    /// Declares a variable from an entry of the table of variables.
     pub(crate) fn declare(&mut self, variable: &Variable) -> Result<(), Problem> {
         let scope = VarScope::from_number(variable.scope).ok_or(Problem::Scope(variable.scope))?;
         let kind = VarKind::from_number(variable.kind).ok_or(Problem::Kind(variable.kind))?;
         let number = u16::try_from(variable.id).map_err(|_| Problem::Number(variable.id))?;
         const { assert!(VAR_OTHER_MAX == u16::MAX) };
         let Some(index) = number.checked_sub(VAR_OTHER_USER) else {
-            // One of the kernel's: whether there is one is asked where it is used.
+            // A variable of the kernel: its use is checked when it is read.
             return Ok(());
         };
         let keyed = kind == VarKind::Array;
@@ -288,7 +286,7 @@ impl<'a> Declarations<'a> {
     }
 }
 
-/// What a variable of this type holds.
+/// Returns the kind of value of a variable of this type.
 fn shape(ty: &DifType) -> Result<Shape, Problem> {
     const KNOWN: u8 = DifType::BYREF | DifType::BYUREF;
     if ty.kind > 1 {
@@ -298,7 +296,7 @@ fn shape(ty: &DifType) -> Result<Shape, Problem> {
         return Err(Problem::Flags(ty.flags));
     }
     if ty.flags & DifType::BYREF == 0 {
-        // What lies in a process is not copied: the variable holds the address, whatever is there.
+        // Data in a process are not copied: the variable contains the address.
         let fits = ty.size <= 8 || ty.flags & DifType::BYUREF != 0;
         return if fits { Ok(Shape::Value) } else { Err(Problem::ValueSize(ty.size)) };
     }

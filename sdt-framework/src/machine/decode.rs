@@ -1,4 +1,4 @@
-//! An instruction of DIF becomes one of the machine's, if it is sound.
+//! Translates a valid DIF instruction into an instruction of the machine.
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{
@@ -23,14 +23,14 @@ pub(super) struct Decoder<'s, 'd, 'm, S> {
     /// Address of the table of strings.
     strings: u64,
     permitted: bool,
-    /// It does nothing yet of which something else could come each time.
+    /// It has no effect that could differ between runs.
     pub(super) cacheable: bool,
     pub(super) sizes: Sizes,
 }
 
 impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
-    /// Of a program of so many instructions, whose strings are at that address, and which may be permitted to change more than
-    /// its own memory.
+    /// Returns a decoder for a program of this number of instructions, with its strings at this address, that may or
+    /// may not use destructive subroutines.
     pub(super) fn new(
         source: &'s S,
         declarations: &'d Declarations<'m>,
@@ -309,7 +309,7 @@ fn push(opcode: Opcode, instr: Instr) -> Result<Op, Problem> {
     }
 }
 
-/// A variable of the kernel's that is no array.
+/// A variable of the kernel that is not an array.
 fn builtin(number: u16, platform: Platform, rd: Reg) -> Result<Op, Problem> {
     const { assert!(VAR_OTHER_MIN == Builtin::Curthread.number()) };
     let found = Builtin::from_number(number).filter(|found| found.is_on(platform));

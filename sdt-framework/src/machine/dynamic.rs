@@ -16,12 +16,12 @@ use crate::base::word::{self, Word};
 /// Words of a chunk that are not keys or value: the hash, and how many words the keys and bytes the value has.
 pub(crate) const HEADER: usize = 2;
 
-/// Words that a key takes: of no bytes, which is a number, or of so many.
+/// Returns the number of words of a key: a number (0 bytes), or a value of this size.
 pub(crate) const fn key_words(size: usize) -> usize {
     if size == 0 { 2 } else { 1 + size.div_ceil(8) }
 }
 
-/// What the chunk counts of one CPU: four lists, and drops. On a line of its own.
+/// The chunks of one CPU in four lists, and its drops. On a separate cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct PerCpu {
@@ -60,11 +60,11 @@ impl Default for PerCpu {
 /// Variables that found no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DynamicDrops {
-    /// There was none at all, or the variable was larger than a chunk.
+    /// There was no chunk, or the variable was larger than a chunk.
     pub empty: u64,
     /// Without a free chunk, but with dirty ones.
     pub dirty: u64,
-    /// There were removed ones that were being cleaned.
+    /// Removed chunks were being cleaned.
     pub rinsing: u64,
 }
 
@@ -82,8 +82,8 @@ pub struct Dynamic<'a> {
     cpus: &'a [PerCpu],
 }
 
-/// Links are the number of a chunk plus 1, times 2; 0 is none. In `chain` an odd one says that the chunk
-/// whose link it is has been removed.
+/// A link is the number of a chunk plus 1, times 2; 0 is the end. In `chain`, an odd link means that its chunk was
+/// removed.
 const MARK: u32 = 1;
 
 const fn link(chunk: u32) -> u32 {
@@ -99,14 +99,14 @@ const fn chunk(link: u32) -> Option<u32> {
 #[derive(Debug)]
 pub(crate) struct Endless;
 
-/// Where a search ended.
+/// The result of a search.
 enum Found<'a> {
     Chunk(u32),
     /// Nowhere; what was the first of the chain then, and the chain.
     None(u32, &'a AtomicU32),
 }
 
-/// What a search is for: the words of the keys, and what they hash to.
+/// The keys of a search: their words, and their hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'k> {
     words: &'k [u64],
@@ -189,8 +189,8 @@ impl<'a> Dynamic<'a> {
         })
     }
 
-    /// The chunk of a variable, which is made of zeroes if there is none. `None`: there was no room, which is
-    /// counted. Probe context.
+    /// Returns the chunk of a variable, which is created with zeroes if it does not exist. `None` after a drop, which
+    /// is counted. Probe context.
     pub(crate) fn find_or_make(
         &self,
         cpu: usize,
@@ -347,7 +347,7 @@ impl<'a> Dynamic<'a> {
             }
             let clean = from.clean.swap(0, Ordering::AcqRel);
             if let Some(chunk) = chunk(clean) {
-                // Only this CPU ever fills its list of free ones, and it was empty.
+                // Only this CPU fills its list of free chunks, and it was empty.
                 let rest =
                     self.list.get(chunk as usize).map_or(0, |next| next.load(Ordering::Relaxed));
                 mine.free.store(rest, Ordering::Release);
@@ -429,8 +429,8 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Puts all chunks of a list in front of a list of clean ones. Whoever takes chunks only ever empties that one, so that its
-    /// first chunk stays the first as long as it is there.
+    /// Moves all chunks of a list to the front of a list of clean ones. Other users only empty that list completely, so
+    /// its first chunk stays the first while it is in the list.
     fn join(&self, first: u32, clean: &AtomicU32) {
         let next = |link| self.list.get(chunk(link)? as usize);
         let mut last = next(first);
@@ -448,7 +448,7 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// What found no room since the beginning, on all CPUs.
+    /// Returns the drops of all CPUs since the start.
     pub fn drops(&self) -> DynamicDrops {
         let sum = |field: fn(&PerCpu) -> &AtomicCount| {
             self.cpus
@@ -479,14 +479,14 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// Takes so many units of work.
+/// Subtracts units of work from the budget.
 fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
     let left = work.checked_sub(units);
     *work = left.unwrap_or(0);
     left.map(drop).ok_or(Endless)
 }
 
-/// No read-modify-write: only the CPU itself counts.
+/// Not a read-modify-write, because only the CPU itself counts.
 fn count(count: &AtomicCount) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -7,9 +7,9 @@ use dtrace_abi::fault::Fault;
 /// The fault that stopped a program: the arguments of `dtrace:::ERROR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
+    /// The reason.
     pub fault: Fault,
-    /// Which instruction, as an offset in bytes into the program's DIF.
+    /// The instruction, as an offset in bytes in the program's DIF.
     pub offset: u32,
     /// The address that could not be used, or 0.
     pub address: u64,
@@ -26,7 +26,7 @@ impl core::error::Error for Failure {}
 /// A fault of the instruction that is being executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Why.
+    /// The reason.
     pub fault: Fault,
     /// The address that could not be used, or 0.
     pub address: u64,

@@ -24,9 +24,9 @@ pub struct Firing<'a, K> {
     pub(crate) used: usize,
     /// Units of work that it may do yet.
     pub(crate) work: Cell<u32>,
-    /// How many speculations there are, each of which `speculation()` may have to look at.
+    /// The number of speculations, all of which `speculation()` may have to check.
     pub(crate) speculations: usize,
-    /// Where the next `strtok(NULL, ...)` goes on, if there was a `strtok` before.
+    /// The position at which the next `strtok(NULL, ...)` continues, if there was a `strtok` before.
     pub(crate) token: Option<Token>,
     pub(crate) timestamp: Option<u64>,
     pub(crate) walltimestamp: Option<u64>,
@@ -91,7 +91,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped
     }
 
-    /// A variable of the thread's changes: what was false for it need not be any more (`t_predcache`).
+    /// A variable of the thread changes: a predicate that was false for this thread may be true now (`t_predcache`).
     pub(crate) fn forget_predicate(&self) {
         if let Some(cache) = self.kernel.predicate_cache() {
             cache.store(0, Ordering::Relaxed);

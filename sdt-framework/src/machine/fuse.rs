@@ -1,7 +1,7 @@
-//! Makes one instruction of several, as compilers of D put them one behind the other.
+//! Fuses common sequences of instructions of D compilers into one.
 //!
-//! Each stays where it was, so branches still lead where they led, and a fault is still that of the instruction which
-//! raises it: what became part of the one before it is only run by who jumps there.
+//! All instructions keep their positions, so branches have the same targets, and a fault belongs to the original
+//! instruction. An instruction that was fused into the previous one runs only if a branch leads to it.
 
 use super::op::{Op, Slot};
 

@@ -311,7 +311,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
     }
 }
 
-/// What is divided by.
+/// The divisor.
 fn divisor(value: u64) -> Result<u64, Stop> {
     if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
 }

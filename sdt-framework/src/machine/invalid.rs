@@ -13,7 +13,7 @@ pub struct Invalid {
     pub problem: Problem,
 }
 
-/// Where something is wrong in a DIFO.
+/// The place of an error in a DIFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The instruction with this index.
@@ -24,13 +24,13 @@ pub enum Place {
     Whole,
 }
 
-/// What is wrong.
+/// The error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// There are no instructions.
     Empty,
-    /// So many instructions, and room for so many.
+    /// The number of instructions, and the remaining room.
     Long(usize, usize),
     /// No opcode has this number.
     Opcode(u8),
@@ -40,11 +40,11 @@ pub enum Problem {
     Register(u8),
     /// A result for `%r0`, which is always zero.
     WritesZero,
-    /// Something in bits that have no meaning.
+    /// Reserved bits are not zero.
     Reserved,
     /// A branch to here or before, which might never end.
     Backward(u32),
-    /// A branch to behind the end.
+    /// A branch beyond the end.
     Target(u32),
     /// The last instruction is not `ret`.
     NoReturn,
@@ -52,27 +52,27 @@ pub enum Problem {
     Integer(u16),
     /// There is no string at this offset.
     String(u16),
-    /// The table of strings does not end with a zero.
+    /// The string table does not end with a zero.
     Unterminated,
     /// There is no array with this number.
     Array(u8),
     /// The kernel has no variable with this number.
     Builtin(u16),
-    /// A variable of the kernel's, which cannot be written, or is not of that scope.
+    /// A built-in variable, which cannot be written, or does not have that scope.
     ReadOnly(u16),
     /// A variable that the program's table of variables does not declare for that scope.
     Undeclared(u16),
-    /// A variable with keys used without, or the other way round.
+    /// A variable with keys that is used without keys, or the reverse.
     Keys(u16),
     /// There is no subroutine with this number.
     Subroutine(u16),
-    /// A subroutine for structures that only the kernel it was made for has.
+    /// A subroutine for structures of a particular kernel.
     Unsupported(Subr),
     /// A destructive subroutine without the option `destructive`.
     Destructive(Subr),
     /// No type has this number.
     Type(u8),
-    /// A value of this many bytes does not fit a register.
+    /// A value of this many bytes does not fit into a register.
     ValueSize(u32),
     /// No scope has this number.
     Scope(u8),
@@ -95,7 +95,7 @@ pub enum Problem {
     ChangedSize,
     /// More variables than there is room for.
     TooManyVariables,
-    /// No room is left for what variables hold.
+    /// No room is left for values of variables.
     NoRoomForValues,
     /// No room is left for strings.
     NoRoomForStrings,
@@ -117,45 +117,65 @@ impl core::error::Error for Invalid {}
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Empty => f.write_str("there are no instructions"),
+            Self::Empty => f.write_str("the program has no instructions"),
             Self::Long(length, room) => {
-                write!(f, "{length} instructions, and there is room for {room}")
+                write!(f, "{length} instructions exceed the remaining room for {room}")
             }
-            Self::Opcode(number) => write!(f, "no opcode is {number}"),
-            Self::Internal(number) => write!(f, "opcode {number} is not for programs"),
+            Self::Opcode(number) => write!(f, "opcode {number} is unknown"),
+            Self::Internal(number) => write!(f, "opcode {number} is not allowed in programs"),
             Self::Register(number) => write!(f, "there is no register {number}"),
             Self::WritesZero => f.write_str("%r0 cannot be written"),
-            Self::Reserved => f.write_str("something in reserved bits"),
-            Self::Backward(to) => write!(f, "a branch backward, to {to}"),
-            Self::Target(to) => write!(f, "a branch to {to}, behind the end"),
-            Self::NoReturn => f.write_str("the last instruction has to be ret"),
-            Self::Integer(index) => write!(f, "there is no integer {index}"),
-            Self::String(offset) => write!(f, "there is no string at {offset}"),
-            Self::Unterminated => f.write_str("the strings do not end with a zero"),
+            Self::Reserved => f.write_str("reserved bits are not zero"),
+            Self::Backward(to) => write!(f, "a branch backward to instruction {to}"),
+            Self::Target(to) => write!(f, "a branch to instruction {to}, beyond the end"),
+            Self::NoReturn => f.write_str("the last instruction must be ret"),
+            Self::Integer(index) => write!(f, "the integer table has no index {index}"),
+            Self::String(offset) => write!(f, "the string table has no string at offset {offset}"),
+            Self::Unterminated => f.write_str("the string table does not end with a zero"),
             Self::Array(number) => write!(f, "there is no array {number}"),
             Self::Builtin(number) => write!(f, "the kernel has no variable {number}"),
-            Self::ReadOnly(number) => write!(f, "variable {number} is the kernel's"),
+            Self::ReadOnly(number) => write!(
+                f,
+                "variable {number} is built in: it can only be \
+                 read, in its own scope"
+            ),
             Self::Undeclared(number) => write!(f, "variable {number} is not declared"),
-            Self::Keys(number) => write!(f, "variable {number} is not used as it is declared"),
+            Self::Keys(number) => write!(
+                f,
+                "variable {number} is used with other keys than \
+                 declared"
+            ),
             Self::Subroutine(number) => write!(f, "there is no subroutine {number}"),
-            Self::Unsupported(subr) => write!(f, "{}() is not for this kernel", subr.name()),
-            Self::Destructive(subr) => {
-                write!(f, "{}() is destructive, which is not allowed", subr.name())
+            Self::Unsupported(subr) => {
+                write!(f, "{}() is not supported by this kernel", subr.name())
             }
-            Self::Type(number) => write!(f, "no type is {number}"),
-            Self::ValueSize(size) => write!(f, "a value of {size} bytes does not fit a register"),
-            Self::Scope(number) => write!(f, "no scope is {number}"),
-            Self::Kind(number) => write!(f, "no kind of variables is {number}"),
-            Self::Number(number) => write!(f, "no variable can have the number {number}"),
-            Self::Flags(flags) => write!(f, "flags {flags:#x} have no meaning"),
-            Self::NoSize => f.write_str("held by reference, and has no size"),
-            Self::Oversized(size) => write!(f, "{size} bytes are more than a variable may have"),
-            Self::ChangedKind => f.write_str("was declared before with other keys"),
-            Self::ChangedType => f.write_str("was declared before with another type"),
-            Self::ChangedSize => f.write_str("was declared before with another size"),
-            Self::TooManyVariables => f.write_str("there is no room for so many variables"),
-            Self::NoRoomForValues => f.write_str("there is no room for what it holds"),
-            Self::NoRoomForStrings => f.write_str("there is no room for the strings"),
+            Self::Destructive(subr) => {
+                write!(f, "{}() is destructive and needs -w", subr.name())
+            }
+            Self::Type(number) => write!(f, "type {number} is unknown"),
+            Self::ValueSize(size) => write!(
+                f,
+                "a value of {size} bytes does not fit into a \
+                 register"
+            ),
+            Self::Scope(number) => write!(f, "scope {number} is unknown"),
+            Self::Kind(number) => write!(f, "kind {number} of variables is unknown"),
+            Self::Number(number) => write!(f, "{number} is not a valid number of a variable"),
+            Self::Flags(flags) => write!(f, "flags {flags:#x} are unknown"),
+            Self::NoSize => f.write_str("the variable is passed by reference and has no size"),
+            Self::Oversized(size) => write!(f, "{size} bytes exceed the limit of a variable"),
+            Self::ChangedKind => f.write_str("an earlier program declares it with other keys"),
+            Self::ChangedType => f.write_str("an earlier program declares it with another type"),
+            Self::ChangedSize => f.write_str("an earlier program declares it with another size"),
+            Self::TooManyVariables => f.write_str("too many variables; use fewer"),
+            Self::NoRoomForValues => f.write_str(
+                "the memory for values of variables is full; use \
+                 fewer or smaller variables",
+            ),
+            Self::NoRoomForStrings => f.write_str(
+                "the memory for strings is full; use fewer or \
+                 shorter strings",
+            ),
         }
     }
 }

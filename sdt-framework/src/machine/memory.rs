@@ -1,11 +1,11 @@
-//! What programs work on: the memory of a consumer, the room of a CPU, the probe that fires, and what may be seen.
+//! The memory of programs: that of a consumer, the work space of a CPU, the probe that fires, and the access rights.
 
 use core::fmt;
 
 use super::dynamic::Dynamic;
 use crate::base::word::Word;
 
-/// What one consumer's programs keep from one firing to the next. All CPUs share it.
+/// The state that one consumer's programs keep between hits. All CPUs share it.
 #[derive(Debug)]
 pub struct Memory<'a> {
     /// Strings of programs.
@@ -23,12 +23,11 @@ pub struct Memory<'a> {
 /// Variables that have their place for as long as the consumer lives.
 #[derive(Debug)]
 pub struct Statics<'a> {
-    /// For each variable that is held by reference its first word and its bytes: one for each variable that
-    /// can be declared.
+    /// For each possible variable that is held by reference, its first word and its size in bytes.
     pub extents: &'a [Word],
-    /// What variables hold.
+    /// The values of variables.
     pub words: &'a [Word],
-    /// How many CPUs share `words`, each with a copy of every variable; 1 if they are all the same one.
+    /// The number of CPUs that share `words`, each with a copy of every variable; 1 if they share one copy.
     pub copies: usize,
 }
 
@@ -44,7 +43,7 @@ impl<'a> Statics<'a> {
         start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
     }
 
-    /// Empties words, for all CPUs; false if there are not so many.
+    /// Clears words for all CPUs; returns false if there are fewer.
     pub(crate) fn clear(&self, start: usize, end: usize) -> bool {
         (0..self.copies.max(1)).all(|copy| {
             let words = self.of(copy).get(start..end);
@@ -64,12 +63,12 @@ impl<'a> Statics<'a> {
         self.of(copy).get(at as usize)
     }
 
-    /// What a variable refers to: the word that says whether it is NULL, the others, and the bytes.
+    /// Returns the value of a variable: the word that marks NULL, the other words, and the bytes.
     pub(super) fn referred(&self, copy: usize, index: u32) -> Option<(&'a Word, &'a [Word], u32)> {
         let extent = self.extents.get(index as usize)?.get();
         let (first, size) = (extent as u32 as usize, (extent >> 32) as u32);
         if size == 0 {
-            // Not declared, or not held by reference.
+            // The variable is not declared, or not held by reference.
             return None;
         }
         let (null, rest) = self.of(copy).get(first..)?.split_first()?;
@@ -77,13 +76,13 @@ impl<'a> Statics<'a> {
     }
 }
 
-/// What a firing works with on one CPU.
+/// The work space of a hit on one CPU.
 #[derive(Debug)]
 pub struct Room<'a> {
     /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A subroutine can see what the clause before
     /// has left there, so consumers do not share it.
     pub scratch: &'a mut [u8],
-    /// Where the keys of dynamic variables are put together: as many words as a chunk of theirs has.
+    /// The buffer for keys of dynamic variables: as many words as a chunk has.
     pub key: &'a mut [u64],
 }
 
@@ -92,7 +91,7 @@ pub struct Room<'a> {
 pub struct Probe<'a> {
     /// Its number.
     pub id: u32,
-    /// What it is called, which few programs ask.
+    /// Its names, which few programs use.
     pub names: &'a dyn Names,
     /// The arguments that came with the hit.
     pub args: &'a [u64],
@@ -119,16 +118,16 @@ impl Names for [&[u8]; 4] {
     }
 }
 
-/// What programs may see and do while a probe fires.
+/// The access rights of programs while a probe fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// All of the kernel's memory, and what runs in it.
     pub kernel: bool,
     /// The arguments of this probe.
     pub args: bool,
-    /// Which process runs, and what it is.
+    /// To read properties of the running process.
     pub process: bool,
-    /// To write to the memory of the process that runs.
+    /// To write to the memory of the running process.
     pub control: bool,
 }
 

@@ -54,7 +54,7 @@ impl Registers {
     }
 }
 
-/// How many bytes a load takes, and what becomes of the sign.
+/// The size of a load in bytes, and its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     I8,
@@ -76,7 +76,7 @@ impl Width {
         }
     }
 
-    /// What a register holds after a load of these bits.
+    /// Returns the value of a register after a load of these bits.
     pub(crate) const fn extend(self, bits: u64) -> u64 {
         match self {
             Self::I8 => bits as i8 as u64,
@@ -87,14 +87,14 @@ impl Width {
     }
 }
 
-/// What a variable holds.
+/// The kind of a variable's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// A number.
     Value,
-    /// So many bytes, of which the register has the address.
+    /// This number of bytes, whose address is in the register.
     Bytes(u32),
-    /// A string of at most so many bytes, likewise.
+    /// A string with this greatest size in bytes, likewise.
     String(u32),
 }
 
@@ -158,7 +158,7 @@ impl Compared {
         }
     }
 
-    /// As in dtrace.c: there is no overflow, the sign of the difference decides.
+    /// Like dtrace.c, which ignores overflow: the sign of the difference decides.
     #[inline(always)]
     pub(crate) const fn is(self, cond: Cond) -> bool {
         let Self(one, other) = self;
@@ -200,11 +200,11 @@ pub(crate) enum Op {
     Tst(Reg),
     Scmp(Reg, Reg),
     Ba(u32),
-    /// To an instruction further on, if that is what was compared last.
+    /// A branch to a later instruction, depending on the last comparison.
     Branch(Cond, u32),
     Load(Width, Reg, Reg),
     LoadUser(Width, Reg, Reg),
-    /// From the first to where the second points.
+    /// Stores the first register to the address in the second one.
     Store(Width, Reg, Reg),
     Ret(Reg),
     Nop,
@@ -237,13 +237,13 @@ pub(crate) enum Op {
     Pop,
     Flush,
     Alloc(Reg, Reg),
-    /// From, so many bytes, to.
+    /// The source, the number of bytes, and the destination.
     Copy(Reg, Reg, Reg),
     Call(Subr, Reg),
     Lock(LockQuestion, Reg),
     /// Several instructions in one, which [`fuse`](super::fuse) makes: a number set, then compared, then a branch.
     SetCompareBranch(Reg, Reg, Cond, u32, u64),
-    /// What an instruction gives is returned.
+    /// The result of an instruction is returned.
     ReturnSet(u64),
     ReturnArg(u8),
     ReturnBuiltin(Builtin),
@@ -254,7 +254,7 @@ pub(crate) enum Op {
 pub struct Slot(pub(crate) Op);
 
 impl Slot {
-    /// What an array of them is filled with.
+    /// The initial element of arrays.
     pub const EMPTY: Self = Self(Op::Ret(Reg::ZERO));
 }
 

@@ -1,5 +1,5 @@
-//! Programs that are told without anything being made ready for the machine: constants, arguments and what the kernel knows
-//! of processes, alone or compared with a number. Most predicates are of this kind, and most of the time they are false.
+//! Programs that run without the machine: constants, arguments and properties of processes, alone or compared with a
+//! number. Most predicates are of this kind, and most of the time they are false.
 
 use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;
@@ -10,13 +10,13 @@ use super::op::{Compared, Cond, Op, Reg, Slot};
 use super::validate::Program;
 use crate::kernel::{Kernel, Number};
 
-/// A number that is simply there.
+/// A number that needs no instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Simple {
     Constant(u64),
     /// An argument of the probe.
     Arg(u8),
-    /// Known to all who may know of processes.
+    /// Readable for all consumers that may trace processes.
     Process(Number),
 }
 
@@ -46,7 +46,7 @@ impl Simple {
     }
 }
 
-/// An argument of the probe: one that came with the hit, or one that the kernel is asked for.
+/// An argument of the probe, from the hit or from the kernel.
 #[inline(always)]
 pub(crate) fn argument(
     args: &[u64],
@@ -67,7 +67,7 @@ pub(crate) struct Guard {
     what: Simple,
     cond: Cond,
     value: u64,
-    /// What the predicate is if the comparison holds, and if it does not.
+    /// The values of the predicate if the comparison is true, and if it is false.
     results: [bool; 2],
 }
 
@@ -105,7 +105,7 @@ impl Program<'_> {
         }
     }
 
-    /// The program as a guard, if it is one.
+    /// Returns the program as a guard, if it has the form of one.
     pub(crate) fn guard(&self) -> Option<Guard> {
         let [Slot(first), Slot(second), ..] = self.ops else { return None };
         let (what, from) = match *first {
@@ -114,7 +114,7 @@ impl Program<'_> {
             _ => return None,
         };
         let Op::SetCompareBranch(one, other, cond, to, value) = *second else { return None };
-        // What is returned at an instruction, if that is plain.
+        // Returns the result of the program at an instruction, if it is simple.
         let result = |at: usize| match *self.ops.get(at)? {
             Slot(Op::ReturnSet(value)) => Some(value != 0),
             Slot(Op::Ret(Reg::ZERO)) => Some(false),

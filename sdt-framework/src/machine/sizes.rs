@@ -1,23 +1,23 @@
-//! How large the dynamic variables of a program are.
+//! The sizes of the dynamic variables of a program.
 
 use super::dynamic::{HEADER, key_words};
 use super::op::{Op, Reg};
 use super::tuple::{DEFAULT_STRING, KEY_SIZE};
 
-/// Follows how large the tuples can be that name elements.
+/// Computes the greatest size of the tuples that are keys of elements.
 #[derive(Default)]
 pub(super) struct Sizes {
     /// The number that was set last.
     constant: u64,
     keys: usize,
-    /// Words of the largest.
+    /// The number of words of the largest tuple.
     pub(super) largest: usize,
 }
 
 impl Sizes {
-    /// Takes note of the next instruction.
+    /// Processes the next instruction.
     pub(super) fn follow(&mut self, op: &Op) {
-        /// Two words say the variable and the thread.
+        /// Two words for the variable and the thread.
         const OWN: usize = 2 * key_words(0);
         let value = match *op {
             Op::Set(_, value) => {

@@ -9,11 +9,11 @@ pub trait Source {
     fn instructions(&self) -> impl ExactSizeIterator<Item = Instr>;
     /// The integer with an index, if there is one.
     fn integer(&self, index: u16) -> Option<u64>;
-    /// Its strings, each with the zero that ends it.
+    /// Its strings, each with its terminating zero.
     fn strings(&self) -> &[u8];
     /// Its table of variables.
     fn variables(&self) -> impl Iterator<Item = Variable>;
-    /// What it returns.
+    /// The type of its result.
     fn returns(&self) -> DifType;
 }
 
@@ -50,7 +50,7 @@ pub struct Difo<'a> {
     pub strings: &'a [u8],
     /// Variables.
     pub variables: &'a [Variable],
-    /// What it returns.
+    /// The type of its result.
     pub returns: DifType,
 }
 

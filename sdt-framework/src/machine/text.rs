@@ -6,7 +6,7 @@ use super::address::{Place, Region};
 use super::firing::Firing;
 use crate::kernel::{Kernel, Text};
 
-/// How many names a probe has.
+/// The number of names of a probe.
 const NAMES: usize = 4;
 
 /// The kernel's texts come behind the probe's four names.
@@ -38,7 +38,7 @@ impl<K: Kernel> Firing<'_, K> {
         if self.access.process { self.kernel.text(*which) } else { None }
     }
 
-    /// Its address; `None` if there is none.
+    /// Returns its address; `None` if it does not exist.
     pub(crate) fn text_address(&self, item: u32) -> Option<u64> {
         self.text(item).map(|_| Place::start(Region::Text, item).address())
     }

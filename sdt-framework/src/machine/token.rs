@@ -1,4 +1,4 @@
-//! Where `strtok` goes on.
+//! The state of `strtok`.
 
 /// The rest of a text that `strtok` has not divided yet.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Nothing is left of the text.
+    /// The text is used up.
     pub(super) const END: Self = Self { at: 0, left: 0 };
 
     pub(super) const fn advance(&mut self) {

@@ -7,7 +7,7 @@ use super::failure::Stop;
 
 /// Bytes of a string that is pushed without a size (`dtrace_strsize_default`, dtrace.c).
 pub(crate) const DEFAULT_STRING: u64 = 256;
-/// Most bytes of a key that are looked at: as many as a variable can have.
+/// The greatest number of bytes of a key that are compared: the greatest size of a variable.
 pub(crate) const KEY_SIZE: u64 = VARIABLE_SIZE as u64;
 
 /// Entries of the tuple stack.

@@ -22,12 +22,12 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Checks a DIFO, and decodes it into `room`, which takes one slot for each instruction. Its variables
-    /// and strings are declared.
+    /// Checks a DIFO, decodes it into `room`, which needs one slot for each instruction, and declares its variables and
+    /// strings.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong; then nothing is declared.
+    /// Returns the first error found. In this case nothing is declared.
     pub fn new(
         source: &impl Source,
         declarations: &mut Declarations<'_>,
@@ -72,7 +72,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// What it returns.
+    /// The type of its result.
     pub const fn returns(&self) -> DifType {
         self.returns
     }
@@ -82,14 +82,14 @@ impl<'a> Program<'a> {
         self.ops.iter().any(|op| matches!(op, Slot(Op::Call(Subr::Speculation, _))))
     }
 
-    /// Whether, as a predicate, it says the same as long as a thread assigns none of its variables
+    /// Whether, as a predicate, it has the same value as long as a thread assigns none of its variables
     /// (`dtrace_difo_cacheable`).
     pub(crate) const fn is_cacheable(&self) -> bool {
         self.cacheable
     }
 
-    /// Words of the largest dynamic variable that it stores, as far as its code tells; 0 if it stores none
-    /// (`dtrace_difo_chunksize`). One that turns out larger is a drop.
+    /// The number of words of the largest dynamic variable that it stores, as computed from its code; 0 if it stores
+    /// none (`dtrace_difo_chunksize`). A larger one at run time is a drop.
     pub const fn chunk_words(&self) -> usize {
         self.chunk as usize
     }
@@ -109,7 +109,7 @@ fn check_return(ty: &DifType) -> Result<(), Problem> {
     }
 }
 
-/// Whether the only globals are those of the kernel's that are the same as long as a thread runs.
+/// Returns whether all globals are variables of the kernel that do not change while a thread runs.
 fn globals_are_the_threads(source: &impl Source) -> bool {
     use Builtin::{Curthread, Execname, Pid, Tid, Zonename};
     source.variables().filter(|variable| variable.scope == VarScope::Global.number()).all(

@@ -1,4 +1,4 @@
-//! What probes there are, and what can be said of one.
+//! Lists and describes probes.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -57,7 +57,7 @@ impl fmt::Display for ProbeInfo {
     }
 }
 
-/// What `dtrace -l -v` shows of a probe beside its names and its arguments' types.
+/// The details of a probe in `dtrace -l -v`, except its names and the types of its arguments.
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// The probe.
@@ -70,7 +70,7 @@ pub struct Detail {
     pub args: Attribute,
     /// Stability of its provider, part by part.
     pub provider: ProviderAttr,
-    /// Who may use its provider.
+    /// The privileges that its provider requires.
     pub privileges: Privileges,
 }
 
@@ -111,7 +111,7 @@ impl<E: Copy + 'static> Registry<E> {
         let (probe, provider) = self.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;
         let mut desc = ArgDesc::request(id, ndx);
-        // SAFETY: the op was declared sound at registration; the description is ours to fill.
+        // SAFETY: the op is sound by the contract of `register`; the description is a local that the op fills in.
         unsafe { getargdesc(provider.arg.0, id.get(), probe.parg.0, &mut desc) };
         (desc.ndx != ARG_NONE).then_some(desc)
     }

@@ -1,4 +1,4 @@
-//! Probes, as far as they are read when they fire: origin and chain.
+//! The parts of probes that a hit reads: origin and chain.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct LiveProbe {
     chain: Chain,
     /// The number of the predicate of the only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
     predicate: AtomicU32,
-    /// How many consumers have enabled it.
+    /// The number of consumers that have enabled it.
     consumers: AtomicU32,
     origin: UnsafeCell<Origin>,
 }
@@ -167,7 +167,7 @@ impl<E: Copy + 'static> Live<E> {
         let (Some(probe), Some(place)) = (self.probes.get(probe), self.nodes.get(node)) else {
             return;
         };
-        // SAFETY: by the contract above.
+        // SAFETY: no chain and no CPU refers to the node, by the contract of this function.
         unsafe { place.fill(enabling) };
         // SAFETY: it has just been filled, and the framework is locked.
         unsafe { probe.chain.append(self.nodes, node) };
@@ -179,7 +179,7 @@ impl<E: Copy + 'static> Live<E> {
     /// The framework is locked.
     pub(super) unsafe fn unlink(&self, probe: usize, node: usize) {
         if let Some(probe) = self.probes.get(probe) {
-            // SAFETY: by the contract above.
+            // SAFETY: the framework is locked, by the contract of this function.
             unsafe { probe.chain.unlink(self.nodes, node) };
         }
     }

@@ -1,6 +1,6 @@
-//! Who provides which probes: registration, the tables that probes are found in, the chains of their enablings.
+//! Providers and their probes: registration, the tables of probes, and the chains of their enablings.
 //!
-//! It does not know what an enabling is, nor who enables.
+//! It is generic over enablings, and does not know consumers.
 
 pub(crate) mod listing;
 pub(crate) mod live;

@@ -1,7 +1,7 @@
-//! What `dtrace_register` refuses.
+//! The checks of `dtrace_register`.
 //!
-//! The rules are those of `dtrace_register` in FreeBSD's `dtrace.c`, and one more: a name that is too
-//! long is refused, where the kernels take it and cut it off in listings so that nothing matches it.
+//! The rules are those of `dtrace_register` in FreeBSD's `dtrace.c`, and one more: a name that is too long is refused,
+//! while the kernels accept it and cut it in listings, so that nothing matches it.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -18,20 +18,20 @@ use sdt_core::ops::{
 pub enum RegistrationError {
     /// The name is empty.
     EmptyName,
-    /// The name does not start with a letter, `-`, `_` or `.`, or goes on with anything but these,
-    /// digits and `` ` ``.
+    /// The name does not start with a letter, `-`, `_` or `.`, or contains a character other than these, digits and ``
+    /// ` ``.
     BadName,
     /// The name does not fit [`PROVIDER_NAME_LEN`].
     LongName,
-    /// There is neither a `provide` nor a `provide_module` op.
+    /// Both the `provide` and the `provide_module` op are missing.
     NoProvide,
-    /// An op that must be there is missing.
+    /// A required op is missing.
     MissingOp(&'static str),
-    /// There is one of the `suspend` and `resume` ops, but not the other.
+    /// Only one of the ops `suspend` and `resume` is given.
     SuspendWithoutResume,
     /// A stability or a class is beyond the last one.
     BadAttributes,
-    /// There are unknown privilege bits.
+    /// The privileges have unknown bits.
     BadPrivileges,
     /// `KERNEL` together with `USER` or `OWNER` needs a `usermode` op.
     NoUsermode,
@@ -42,21 +42,21 @@ impl fmt::Display for RegistrationError {
         match self {
             Self::EmptyName => f.write_str("the provider's name is empty"),
             Self::BadName => f.write_str(
-                "the provider's name may hold letters, '-', '_' and '.', and behind the first \
+                "the provider's name may contain letters, '-', '_' and '.', and after the first \
                  character also digits and '`'",
             ),
             Self::LongName => {
                 write!(f, "the provider's name is longer than {} bytes", PROVIDER_NAME_LEN - 1)
             }
-            Self::NoProvide => f.write_str(
-                "the ops have neither 'provide' nor 'provide_module'; one must be there",
-            ),
+            Self::NoProvide => {
+                f.write_str("the ops have neither 'provide' nor 'provide_module'; one is required")
+            }
             Self::MissingOp(op) => write!(f, "the op '{op}' is missing"),
             Self::SuspendWithoutResume => {
-                f.write_str("the ops 'suspend' and 'resume' are only possible together")
+                f.write_str("the ops 'suspend' and 'resume' must be given together")
             }
             Self::BadAttributes => f.write_str("a stability or class in the attributes is unknown"),
-            Self::BadPrivileges => f.write_str("there are unknown privilege bits"),
+            Self::BadPrivileges => f.write_str("the privileges have unknown bits"),
             Self::NoUsermode => f.write_str(
                 "the privilege KERNEL together with USER or OWNER needs the op 'usermode'",
             ),

@@ -1,5 +1,5 @@
-//! Which probes a description means, found without a look at all of them: those are few where it names a function or a
-//! probe, as they are in one bucket of an index (`dtrace_hash_t`).
+//! Finds the probes that a description matches, without a search of all probes: if it names a function or a probe, only
+//! the probes in one bucket of an index are compared (`dtrace_hash_t`).
 
 use dtrace_abi::spec::Spec;
 

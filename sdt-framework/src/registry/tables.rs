@@ -1,7 +1,7 @@
-//! Providers and probes, apart from what probe context reads. All of it is behind the framework's lock.
+//! Providers and probes, without the data that probe context reads. The framework's lock protects all of it.
 //!
-//! No operation here takes longer the more probes there are, except for a [search](super::search) through those that a description may
-//! mean.
+//! The cost of an operation does not depend on the number of probes, except for a [search](super::search) through the
+//! probes that a description may match.
 
 use core::ffi::{CStr, c_void};
 
@@ -26,7 +26,7 @@ pub(crate) fn index(id: ProbeId) -> usize {
     id.get() as usize - 1
 }
 
-/// A pointer of the provider's, which the framework hands back and never follows.
+/// A pointer of the provider, which the framework passes back and never dereferences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque(pub(crate) *mut c_void);
 
@@ -40,17 +40,17 @@ pub(crate) struct Provider {
     pub(crate) privileges: Privileges,
     pub(crate) ops: ProviderOps,
     pub(crate) arg: Opaque,
-    /// Invalidated: no description means its probes.
+    /// Invalidated: no description matches its probes.
     pub(super) defunct: bool,
     pub(super) probes: List,
-    /// How many of them are enabled.
+    /// The number of its enabled probes.
     enabled: usize,
 }
 
 /// An entry of the table of providers.
 #[derive(Debug)]
 pub(super) struct ProviderEntry {
-    /// How many providers it has held: part of the id, so that no id is used twice.
+    /// The number of providers that used this entry: part of the id, so that no id is used twice.
     generation: usize,
     pub(super) provider: Option<Provider>,
 }
@@ -59,9 +59,9 @@ pub(super) struct ProviderEntry {
 pub(crate) struct Probe {
     /// Index of its provider.
     pub(crate) provider: usize,
-    /// How many enablings are on its chain.
+    /// The number of enablings on its chain.
     enablings: usize,
-    /// How many probes were created before it.
+    /// The number of probes that were created before it.
     pub(crate) created: usize,
     /// Whether it was enabled for the enablings that meant it when it was created.
     pub(crate) is_matched: bool,
@@ -76,32 +76,32 @@ const fn table_bytes(providers: usize, probes: usize) -> [usize; 6] {
         Arena::footprint::<Option<Probe>>(probes),
         Arena::footprint::<NameCell<ProviderName>>(providers),
         Arena::footprint::<NameCell<Names>>(probes),
-        // Of each provider's list, and of the two indexes.
+        // Links of the provider's list, and of the two indexes.
         Arena::footprint::<Link>(probes).saturating_mul(3),
         Arena::footprint::<List>(probes).saturating_mul(2),
     ]
 }
 
-/// Which providers and probes there are, and which enablings `E` each probe has.
+/// All providers and probes, and the enablings `E` of each probe.
 #[derive(Debug)]
 pub(crate) struct Registry<E: 'static> {
     pub(super) providers: &'static mut [ProviderEntry],
     probes: &'static mut [Option<Probe>],
-    /// Of each entry of the two.
+    /// Links of each entry in the two indexes.
     provider_names: &'static [NameCell<ProviderName>],
     names: &'static [NameCell<Names>],
-    /// How many entries of `probes` were ever used.
+    /// The number of entries of `probes` that were ever used.
     used: usize,
     /// Unused entries, the oldest first: an id is reused as late as possible, so that it rarely names another probe.
     free: List,
-    /// Of each provider's list of probes, and of `free`.
+    /// Links of each provider's list of probes, and of `free`.
     pub(super) links: Links,
     pub(super) by_function: Index,
     pub(super) by_name: Index,
     /// Probes created ever.
     created: usize,
     live: Live<E>,
-    /// How many probes have been compared with descriptions or names.
+    /// The number of probes that were compared with descriptions or names.
     #[cfg(test)]
     pub(crate) compared: core::sync::atomic::AtomicUsize,
 }
@@ -126,7 +126,7 @@ impl<E: Copy + 'static> Registry<E> {
         }
     }
 
-    /// A registry with room for so many; `None` when the memory does not suffice.
+    /// Creates a registry for these numbers; `None` if the memory does not suffice.
     pub(crate) fn new(
         arena: &mut Arena,
         providers: usize,
@@ -158,19 +158,19 @@ impl<E: Copy + 'static> Registry<E> {
         sum
     }
 
-    /// What probe context reads of it.
+    /// Returns the part that probe context reads.
     pub(crate) const fn live(&self) -> Live<E> {
         self.live
     }
 
-    /// Where the names of providers and of probes are.
+    /// Returns the location of the names of providers and of probes.
     pub(crate) const fn name_tables(
         &self,
     ) -> (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]) {
         (self.provider_names, self.names)
     }
 
-    /// How many probes were created ever.
+    /// Returns the number of probes that were ever created.
     pub(crate) const fn created(&self) -> usize {
         self.created
     }
@@ -217,7 +217,7 @@ impl<E: Copy + 'static> Registry<E> {
         self.providers.get_mut(at)?.provider.as_mut()
     }
 
-    /// How many providers there is room for. 0 as long as there is no memory.
+    /// Returns the greatest number of providers; 0 while there is no memory.
     pub(crate) fn max_providers(&self) -> usize {
         self.providers.len()
     }
@@ -261,7 +261,7 @@ impl<E: Copy + 'static> Registry<E> {
         Ok(())
     }
 
-    /// How many entries of the table of probes have ever been used.
+    /// Returns the number of entries of the table of probes that were ever used.
     pub(crate) fn probes_used(&self) -> usize {
         self.used
     }
@@ -272,7 +272,7 @@ impl<E: Copy + 'static> Registry<E> {
         Some((probe, self.provider(probe.provider)?))
     }
 
-    /// As [`probe`](Self::probe), to be changed.
+    /// Like [`probe`](Self::probe), mutable.
     fn probe_mut(&mut self, at: usize) -> Option<(&mut Probe, &mut Provider)> {
         let probe = self.probes.get_mut(at)?.as_mut()?;
         let provider = self.providers.get_mut(probe.provider)?.provider.as_mut()?;
@@ -374,12 +374,13 @@ impl<E: Copy + 'static> Registry<E> {
         walk.into_iter().flat_map(|walk: Walk<'static, E>| walk.map(|(_, enabling)| enabling))
     }
 
-    /// Puts an enabling at the end of a probe's chain. When that is done for the provider to know, [`note_enabled`](Self::note_enabled).
+    /// Adds an enabling to the end of a probe's chain. Call [`note_enabled`](Self::note_enabled) afterwards, if the
+    /// provider must be notified.
     ///
     /// # Safety
     /// The node is on no chain, and no CPU that found it on one is still in probe context.
     pub(crate) unsafe fn append(&mut self, at: usize, node: usize, enabling: E) {
-        // SAFETY: by the contract above; the registry is behind the lock.
+        // SAFETY: the node is on no chain, by the contract of this function; the lock of the framework protects the registry.
         unsafe { self.live.append(at, node, enabling) };
     }
 
@@ -464,9 +465,9 @@ impl<E: Copy + 'static> Registry<E> {
         destroyed > 0
     }
 
-    /// Destroys the probes that `next` leads to, none of which is enabled, each from the one before: they stop
-    /// being probes, every CPU leaves probe context by `sync`, the providers are told, the entries are free. Returns
-    /// how many there were.
+    /// Destroys the probes that `next` returns, each computed from the one before. None of them may be enabled. They
+    /// stop being probes, `sync` waits until every CPU has left probe context, `destroy` of the providers is called,
+    /// and the entries are free. Returns the number of probes.
     fn destroy(
         &mut self,
         sync: impl FnOnce(),

@@ -35,7 +35,7 @@ impl<'a, H: Host> Run<'a, H> {
         token: Option<Token>,
     ) -> Self {
         let ClauseContext { kernel, state, access, here, .. } = context;
-        // SAFETY: it is this CPU's, by the contract above.
+        // SAFETY: `here` belongs to this CPU, and no other clause runs on it, by the contract of this function.
         let Work { scratch, key, .. } = unsafe { &mut *here.work.get() };
         kernel.state.set(Some(state));
         let probe = Probe { id: kernel.id, names: kernel, args };
@@ -62,13 +62,14 @@ impl<'a, H: Host> Run<'a, H> {
         self.context = context;
     }
 
-    /// Where `strtok` of the consumer goes on, if this runs clauses of that consumer.
+    /// Returns the state of the consumer's `strtok`, if this runs clauses of that consumer.
     pub(crate) fn token_of(&self, context: ClauseContext<'a, H>) -> Option<Option<Token>> {
         core::ptr::eq(self.context.state, context.state).then_some(self.firing.token)
     }
 
-    /// Runs a clause with so many units of work, at this time if it is known already; the predicate only if it is not known to be
-    /// true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is false.
+    /// Runs a clause with these units of work, at this time if it is known already; the predicate only if it is not
+    /// known to be true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is
+    /// false.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -83,7 +84,7 @@ impl<'a, H: Host> Run<'a, H> {
     ) -> Outcome {
         self.firing.timestamp = *time;
         self.firing.work.set(*work);
-        // SAFETY: by the contract above.
+        // SAFETY: the contract of `timed_clause` is that of this function.
         let outcome = unsafe { self.timed_clause(epid, clause, is_true, checks) };
         (*time, *work) = (self.firing.timestamp, self.firing.work.get());
         outcome
@@ -106,7 +107,8 @@ impl<'a, H: Host> Run<'a, H> {
         if !is_true && let Some(predicate) = &clause.predicate {
             let value = self.firing.run(predicate);
             match value {
-                // A variable that the predicate assigns had no room: nothing is done, whatever its value is.
+                // The memory for a variable that the predicate assigns was full: the clause does nothing, for any value
+                // of the predicate.
                 _ if self.firing.dropped() => return Outcome::Dropped,
                 Ok(0) => return Outcome::False,
                 Ok(_) => {}
@@ -117,14 +119,14 @@ impl<'a, H: Host> Run<'a, H> {
             return Outcome::Dead;
         }
         let here = self.context.here;
-        // SAFETY: by the contract of `new`, and nothing that is called here comes back.
+        // SAFETY: the caller of `new` guarantees that this CPU is the only writer, and `act` does not call this function again.
         let outcome = unsafe {
             here.records.write(|records| {
                 here.aggregated.write(|aggregated| self.act(clause, records, aggregated))
             })
         };
         match outcome {
-            // As in dtrace.c a drop comes before a fault.
+            // As in dtrace.c, a drop precedes a fault.
             Outcome::Failed { .. } if self.firing.dropped() => Outcome::Dropped,
             outcome => outcome,
         }
@@ -144,7 +146,7 @@ impl<'a, H: Host> Run<'a, H> {
         let words = clause.layout.words();
         let Self { firing, context } = self;
         let context = *context;
-        // SAFETY: by the contract of `new`; the room that the firing has is another part of it.
+        // SAFETY: the caller of `new` guarantees that no other code uses the tuple memory; the memory of `firing` is another part of it.
         let tuple = unsafe { context.tuple() };
         let Some(at) = context.reserve(words, records) else { return Outcome::Dropped };
         if words != 0 {
@@ -152,12 +154,12 @@ impl<'a, H: Host> Run<'a, H> {
         }
         let mut place = Kept::Records;
         let mut at = at;
-        // What the action before has computed.
+        // The value of the previous action.
         let mut value = 0;
         // Bytes that the next `tracemem` is to have.
         let mut wanted = None;
-        // Words of the tuple that tell it from others: behind them, up to where a string could end, are zeroes, if
-        // anybody asks.
+        // The number of significant words of the tuple; the words after them, up to the greatest length of a string,
+        // count as zeroes.
         let mut keys = 0;
         for (action, act) in (1..).zip(clause.actions) {
             let failed = |failure| Outcome::Failed { action, failure };
@@ -198,7 +200,7 @@ impl<'a, H: Host> Run<'a, H> {
                     match (begins, &mut *tuple) {
                         (Some(id), [first, ..]) => *first = (*id).into(),
                         (None, tuple) => {
-                            // Of the string before it nothing else is left.
+                            // The rest of the previous string is overwritten.
                             clear(tuple, keys, act.record.offset.div_ceil(8) as usize);
                         }
                         _ => {}
@@ -208,7 +210,7 @@ impl<'a, H: Host> Run<'a, H> {
                 }
             };
             if let Some(field) = act.field {
-                // It computes a number, and that is all.
+                // It only computes a number.
                 value = match act.compute(firing) {
                     Ok(value) => value,
                     Err(failure) => return failed(failure),
@@ -244,7 +246,7 @@ impl<'a, H: Host> Run<'a, H> {
                         return Outcome::Dropped;
                     }
                 }
-                // As in dtrace.c, 0 stands for the maximum.
+                // As in dtrace.c, 0 means the maximum.
                 Action::TracememDynsize => wanted = Some(value).filter(|&value| value != 0),
                 Action::Speculate => {
                     // SAFETY: this CPU, in probe context, and a clause speculates once.
@@ -278,7 +280,7 @@ impl<'a, H: Host> Run<'a, H> {
                         place = Kept::Nowhere;
                     }
                     let charge = |units| firing.charge(units);
-                    // SAFETY: as above.
+                    // SAFETY: this is the CPU, in probe context, and no reference to the speculative record is used any more.
                     if let Err(stop) = unsafe { context.discard(value, charge) } {
                         return outside(stop);
                     }
@@ -382,10 +384,10 @@ impl<'a, H: Host> Run<'a, H> {
     }
 }
 
-/// Where a record is kept.
+/// The destination of a record.
 enum Kept<'a> {
     Records,
-    /// In the buffer of the speculation with this number.
+    /// The buffer of the speculation with this number.
     Speculative(u64, &'a Speculative, &'a mut RecordBuffer),
     /// Nowhere, or it has been already.
     Nowhere,

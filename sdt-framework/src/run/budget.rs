@@ -1,7 +1,8 @@
-//! The budget of a hit: what clauses of all consumers may do together, so that no programs hold a CPU for long.
+//! The budget of a hit: the work of the clauses of all consumers together, so that no program occupies a CPU for long.
 //!
-//! It is divided evenly among the consumers that have enabled the probe, and what one of them leaves is not another's: however much
-//! the others do, each has its share. A sixteenth of the share is kept for `dtrace:::ERROR`, which tells that the rest is used up.
+//! It is divided evenly among the consumers that have enabled the probe. A consumer cannot use the rest of another one,
+//! so each has its share independently of the others. A sixteenth of the share is kept for `dtrace:::ERROR`, which
+//! tells that the rest is used up.
 
 use crate::base::word::Word;
 use crate::machine::WORK;
@@ -9,11 +10,10 @@ use crate::machine::WORK;
 /// Units of work that it takes to meet an enabling on the chain.
 pub(crate) const MEET: u32 = 16;
 
-/// What part of a share is for `dtrace:::ERROR`.
+/// The part of a share that is reserved for `dtrace:::ERROR`.
 const RESERVE: u32 = 16;
 
-/// What consumers that have had their turn at a hit have left: an entry for each consumer, which is the number of the hit and the
-/// units.
+/// The rest of each consumer's share after its turn at a hit: the number of the hit, and the units.
 #[derive(Clone, Copy)]
 pub(crate) struct Table<'a> {
     pub(crate) entries: &'a [Word],
@@ -37,26 +37,28 @@ pub(crate) struct Budget {
     kept: u32,
 }
 
-/// It is no consumer's turn.
+/// No consumer has its turn.
 const NONE: usize = usize::MAX;
 
 impl Budget {
-    /// For a hit of a probe that so many consumers have enabled.
+    /// Returns the budget for a hit of a probe that this number of consumers has enabled.
     #[inline(always)]
     pub(crate) fn new(consumers: u32) -> Self {
         let share = if consumers <= 1 { WORK } else { WORK / consumers };
-        // What the first consumer to have its turn may use.
+        // Returns the share of the first consumer.
         let kept = share / RESERVE;
         let (others, consumer) = (consumers, NONE);
         Self { share, others, is_shared: false, consumer, available: share - kept, kept }
     }
 
-    /// For `dtrace:::ERROR`, which fires at a hit for a consumer whose clause has failed: out of all that this has left.
+    /// Returns the budget for `dtrace:::ERROR`, which fires for a consumer whose clause failed: the whole rest of its
+    /// share.
     pub(crate) fn of_error() -> Self {
         Self { share: 0, others: 0, is_shared: true, consumer: NONE, available: 0, kept: 0 }
     }
 
-    /// It is a consumer's turn. `false`: all shares are given, as it has enabled the probe after the hit came.
+    /// Begins the turn of a consumer. `false` if all shares are used, because the consumer enabled the probe after the
+    /// hit began.
     #[inline(always)]
     pub(crate) fn turn_to<'a>(
         &mut self,
@@ -123,7 +125,7 @@ impl Budget {
         self.left() == 0
     }
 
-    /// Takes so many units; `false` if there are not so many, and then none is left.
+    /// Uses this number of units. `false` if there are fewer; then none are left.
     #[inline(always)]
     pub(crate) fn charge(&mut self, units: u32) -> bool {
         let left = self.available.checked_sub(units);
@@ -132,7 +134,7 @@ impl Budget {
     }
 }
 
-/// What a consumer that has had its turn at this hit has left.
+/// Returns the rest of a consumer's share after its turn at this hit.
 fn known(consumer: usize, table: Table<'_>) -> Option<u32> {
     let entry = table.entries.get(consumer)?.get();
     ((entry >> 32) as u32 == table.hit).then_some(entry as u32)
@@ -144,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// What consumers were charged at a hit, by turns; some of them more than once, some after ERROR.
+    /// The charges of consumers at a hit, alternately; some have several turns, some after ERROR.
     fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
         let kept = Table { entries: table, hit: 1 };
         let mut budget = Budget::new(consumers);
@@ -177,7 +179,7 @@ mod tests {
             turns in prop::collection::vec((0usize..6, 0u32..2 * WORK, any::<bool>()), 0..60),
             stale in prop::collection::vec(any::<u32>(), 6),
         ) {
-            // What hits before have left.
+            // The rests of earlier hits.
             let table: Vec<_> = stale.iter().map(|_| Word::new()).collect();
             table.iter().zip(&stale).for_each(|(entry, left)| entry.set(u64::from(*left) | 7 << 32));
             let all = charged(consumers, &turns, &table);

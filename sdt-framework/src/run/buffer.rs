@@ -9,24 +9,25 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 
-/// A buffer of records. All of it is one user's at a time. It begins with what a dump is asked for
+/// A buffer of records, with one user at a time. It begins with what a dump is asked for
 /// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RecordBuffer {
-    /// Records that found no room.
+    /// Records that were dropped because the buffer was full.
     pub(crate) drops: u64,
-    /// Programs that were given up.
+    /// Executions that were aborted.
     pub(crate) errors: u64,
-    /// Where the next record goes.
+    /// The position of the next record.
     head: usize,
-    /// Of a ring that has gone round: where the oldest record begins, which is not before `head`. Else `NONE`.
+    /// In a ring that has wrapped around, the position of the oldest record, which is not before `head`. Otherwise
+    /// `NONE`.
     oldest: usize,
     /// While a ring goes round: where its last record ends, and one.
     turning: usize,
     words: &'static mut [u64],
     policy: Policy,
-    /// For a ring, and where records are taken over from: a bit for each word at which a record begins.
+    /// For rings and speculative buffers: one bit for each word, set at the beginning of a record.
     starts: &'static mut [u64],
     /// A record has found no room in a buffer that is filled once.
     full: bool,
@@ -34,7 +35,7 @@ pub(crate) struct RecordBuffer {
     kept: usize,
 }
 
-/// There is no record there.
+/// The position of a missing record.
 const NONE: usize = usize::MAX;
 
 const _: () = {
@@ -42,7 +43,7 @@ const _: () = {
     assert!(core::mem::offset_of!(RecordBuffer, turning) == 16 + 2 * size_of::<usize>());
 };
 
-/// What has been stored so far is stored before what follows.
+/// Earlier stores precede later stores.
 #[inline]
 fn in_order() {
     compiler_fence(Ordering::SeqCst);
@@ -92,8 +93,8 @@ impl RecordBuffer {
         self.full
     }
 
-    /// Finds room for so many words, in which there is anything; returns where. `None`: there is none, which is counted.
-    /// The run is at its `end`: `dtrace:::END` fires. Probe context.
+    /// Reserves this number of words, whose contents are undefined. Returns their position; `None` after a drop, which
+    /// is counted. `end` while `dtrace:::END` fires. Probe context.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
         if words == 0 && !self.full {
@@ -107,7 +108,7 @@ impl RecordBuffer {
         self.reserve_elsewhere(words, end())
     }
 
-    /// The same where it is not simply at the end.
+    /// Reserves words that do not fit at the end.
     #[inline(never)]
     fn reserve_elsewhere(&mut self, words: usize, end: bool) -> Option<usize> {
         let found = match self.policy {
@@ -144,7 +145,7 @@ impl RecordBuffer {
         if self.fits(words, 0).is_none() {
             self.turning = self.head + 1;
             in_order();
-            // What is behind the last record is no record.
+            // There is no record after the last one.
             self.words.get_mut(self.head..)?.fill(0);
             self.forget(self.head, self.words.len());
             self.head = 0;
@@ -170,7 +171,7 @@ impl RecordBuffer {
         }
     }
 
-    /// The first record that begins at a word or behind it; `NONE` if there is none.
+    /// Returns the first record at or after a word; `NONE` if there is none.
     fn next_start(&self, from: usize) -> usize {
         let mut skip = from % 64;
         for (index, bits) in self.starts.iter().enumerate().skip(from / 64) {
@@ -183,13 +184,13 @@ impl RecordBuffer {
         NONE
     }
 
-    /// What was reserved. Probe context.
+    /// Returns the reserved words. Probe context.
     #[inline]
     pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
         self.words.get_mut(at..).and_then(|rest| rest.get_mut(..words)).unwrap_or_default()
     }
 
-    /// A record of so many words has been written there. Probe context.
+    /// Marks a record of this number of words as written. Probe context.
     #[inline]
     pub(crate) fn commit(&mut self, at: usize, words: usize) {
         if words == 0 {
@@ -258,7 +259,7 @@ impl RecordBuffer {
     /// Reads bytes from an offset on; returns how many.
     pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
         if let Some(gap) = self.words.get_mut(self.head..self.oldest) {
-            // What was taken away there is no record.
+            // The part that was read contains no record any more.
             gap.fill(0);
         }
         let (size, _) = self.extent();
@@ -280,7 +281,7 @@ mod tests {
         RecordBuffer::new(vec![9; words].leak(), policy, starts, kept)
     }
 
-    /// A record: its first word says its length, which no other word does.
+    /// A record: its first word contains its length; other words do not.
     fn push(buffer: &mut RecordBuffer, words: usize, number: u64, end: bool) -> bool {
         let Some(at) = buffer.reserve(words, || end) else { return false };
         let room = buffer.room(at, words);

@@ -9,25 +9,24 @@ use crate::kernel::Kernel;
 use crate::machine::aggregation::Function;
 use crate::machine::{Failure, Firing, Guard, NUMBER, Program, Simple};
 
-/// What an enabling does. Never changed once it is enabled. What every hit looks at comes first, on one cache
-/// line.
+/// A clause. Immutable once it is enabled. The fields that every hit uses are first, on one cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Clause {
     pub(crate) test: Test,
-    /// What its actions do, if they are [plain](super::plain).
+    /// Its steps, if all actions are [plain](super::plain).
     pub(crate) plain: Option<&'static [Step]>,
     pub(crate) layout: Layout,
     pub(crate) predicate: Option<Program<'static>>,
     pub(crate) actions: &'static [ClauseAction],
     /// The number of the predicate in predicate caches, or 0.
     pub(crate) cache: u32,
-    /// What the program's writer put there.
+    /// The consumer's own argument.
     pub(crate) uarg: u64,
 }
 
 impl Clause {
-    /// What an array of them is filled with.
+    /// The initial element of arrays.
     pub(crate) const EMPTY: Self = Self {
         test: Test::Always,
         plain: None,
@@ -38,30 +37,30 @@ impl Clause {
         uarg: 0,
     };
 
-    /// What stands in its record, in order.
+    /// Returns the data of its record, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = &RecordDesc> {
         let own = self.actions.iter().filter(|act| matches!(act.target, Target::Record));
         own.map(|act| &act.record)
     }
 
-    /// What stands in the tuples of an aggregation of its own, in order.
+    /// Returns the data in the tuples of one of its aggregations, in order.
     pub(crate) fn tuple(&self, of: &Aggregation) -> impl Iterator<Item = &RecordDesc> {
         let all = self.actions.iter().skip(of.first).take(of.data).map(|act| &act.record);
-        // What says how often a value counts leaves nothing.
+        // The action with the increment of a value records nothing.
         all.filter(|desc| desc.size != 0)
     }
 }
 
 const _: () = assert!(core::mem::offset_of!(Clause, predicate) <= 64);
 
-/// How to know whether a clause is run.
+/// The test for running a clause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Test {
-    /// It has no predicate.
+    /// There is no predicate.
     Always,
-    /// By the predicate, which is so simple.
+    /// A simple predicate.
     Guard(Guard),
-    /// By the predicate's program.
+    /// A predicate that is a program.
     Program,
 }
 
@@ -74,7 +73,7 @@ const CLAUSE: u64 = 64;
 /// ... and each of its actions.
 const ACT: u64 = 16;
 
-/// How long its records are, and what a clause costs.
+/// The size of its records, and the cost of the clause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Bytes of the record, header and all; 0: none is written.
@@ -104,11 +103,11 @@ impl Layout {
             let asked = if act.simple.is_some_and(Simple::asks) { ASK.into() } else { 0 };
             match &act.target {
                 Target::Value(of) => ACT + asked + 2 * of.keys as u64,
-                // Its place is emptied, or it is a stack.
+                // The field is cleared first, or it is a stack.
                 _ => ACT + asked + u64::from(act.record.size) / 8,
             }
         });
-        // To find a place for a record takes up to two passes over as many words.
+        // Reserving a record takes up to two passes over this number of words.
         let cost = acts.fold(CLAUSE + 2 * self.words() as u64, u64::saturating_add);
         self.cost = u32::try_from(cost).unwrap_or(u32::MAX);
         self
@@ -125,17 +124,17 @@ impl Layout {
 pub(crate) struct ClauseAction {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
-    /// What it computes, if that is simply there.
+    /// Its value, if it is simple.
     pub(crate) simple: Option<Simple>,
     pub(crate) target: Target,
-    /// Where what it leaves stands: offsets count from the header of the record, or of the tuple.
+    /// The position of its datum; offsets count from the header of the record, or of the tuple.
     pub(crate) record: RecordDesc,
-    /// The same, if it leaves a number and does nothing else.
+    /// The position, if it only records a number.
     pub(crate) field: Option<Field>,
 }
 
 impl ClauseAction {
-    /// What an array of them is filled with.
+    /// The initial element of arrays.
     pub(crate) const EMPTY: Self = Self {
         kind: Action::None,
         program: None,
@@ -145,7 +144,7 @@ impl ClauseAction {
         field: None,
     };
 
-    /// What its program gives; 0 without one.
+    /// Returns the result of its program; 0 without a program.
     pub(crate) fn compute<K: Kernel>(&self, firing: &mut Firing<'_, K>) -> Result<u64, Failure> {
         self.program.as_ref().map_or(Ok(0), |program| firing.run(program))
     }
@@ -177,11 +176,11 @@ impl ClauseAction {
     }
 }
 
-/// Where what an action leaves is put.
+/// The destination of an action's datum.
 #[derive(Debug)]
 pub(crate) enum Target {
     Record,
-    /// In a tuple, which it begins if it has the number of the aggregation.
+    /// In a tuple. The action begins the tuple if it has the number of the aggregation.
     Key(Option<u32>),
     /// It is the aggregating action.
     Value(Aggregation),
@@ -197,7 +196,7 @@ pub(crate) struct Aggregation {
     pub(crate) function: Function,
     /// Words of the keys, the number of the aggregation included.
     pub(crate) keys: usize,
-    /// Which action is the first key, and how many there are from there to the one that aggregates.
+    /// The index of the first key, and the number of actions from there to the aggregating one.
     pub(crate) first: usize,
     pub(crate) data: usize,
     /// Whether the action before it says how often a value counts.

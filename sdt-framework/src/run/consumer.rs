@@ -116,7 +116,7 @@ impl Consumer {
         Rights::from_word(self.rights.load(Ordering::Relaxed))
     }
 
-    /// What programs of the consumer may do at a hit of a probe that it may use.
+    /// Returns the access rights of the consumer's programs at a hit of a probe that it may use.
     pub(crate) fn access(&self) -> Access {
         let rights = self.rights();
         Access {
@@ -148,12 +148,12 @@ impl Consumer {
         self.state.with(|state| unsafe { *state })
     }
 
-    /// Gives it the state of its run.
+    /// Sets the state of its run.
     ///
     /// # Safety
-    /// It is not running, and since it was last every CPU has been outside probe context. The framework is locked.
+    /// The consumer has stopped, and every CPU has been outside of probe context since. The framework is locked.
     pub(crate) unsafe fn give_state(&self, state: Option<&'static RunState>) {
-        // SAFETY: no CPU looks at it, by the contract above.
+        // SAFETY: no CPU uses the state, by the contract of this function.
         self.state.with_mut(|cell| unsafe { *cell = state });
     }
 
@@ -161,7 +161,7 @@ impl Consumer {
         Activity::from_number(self.activity.load(Ordering::Acquire))
     }
 
-    /// Where the number of the activity is.
+    /// Returns the location of the activity's number.
     pub(crate) const fn activity_word(&self) -> &AtomicU32 {
         &self.activity
     }

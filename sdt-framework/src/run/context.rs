@@ -1,4 +1,4 @@
-//! Whose clauses run, and what actions do besides storing what programs compute. Probe context.
+//! The consumer whose clauses run, and the actions that do more than storing values. Probe context.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -17,20 +17,20 @@ use crate::base::host::Host;
 use crate::kernel::{Costs, Destruction, Kernel, Number};
 use crate::machine::{Access, Failure, Stop};
 
-/// What became of a clause.
+/// The result of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was not run, as its predicate was false.
+    /// Its predicate was false.
     False,
-    /// It was not run, as its consumer timed out.
+    /// Its consumer has timed out.
     Dead,
     /// All of it was done.
     Done,
-    /// There was no room for what it records.
+    /// There was no room for its record.
     Dropped,
     /// It was stopped by a fault.
     Failed {
-        /// Which action, from 1; 0 is the predicate.
+        /// The action, from 1; 0 is the predicate.
         action: usize,
         failure: Failure,
     },
@@ -39,13 +39,13 @@ pub(crate) enum Outcome {
 /// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
 const PATIENCE: u64 = 30_000_000_000;
 
-/// Whose clauses run, on which CPU.
+/// The consumer whose clauses run, and the CPU.
 pub(crate) struct ClauseContext<'a, H> {
     pub(crate) kernel: &'a Surroundings<'a, H>,
     pub(crate) state: &'a RunState,
     /// This CPU's part of it.
     pub(crate) here: &'a Cpu,
-    /// What the consumer's programs may do at a hit of this probe.
+    /// The access rights of the consumer's programs at a hit of this probe.
     pub(crate) access: &'a Access,
     pub(crate) consumer: &'a Consumer,
 }
@@ -59,7 +59,7 @@ impl<H> Clone for ClauseContext<'_, H> {
 impl<H> Copy for ClauseContext<'_, H> {}
 
 impl<'a, H: Host> ClauseContext<'a, H> {
-    /// Where keys are put together.
+    /// Returns the buffer for keys.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause runs on it that uses the tuple.
@@ -105,7 +105,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         found.ok_or(Stop { fault: Fault::IllegalOperation, address: 0 }).map(Some)
     }
 
-    /// Where to record speculatively; `None` if that speculation is none or is over.
+    /// Returns the buffer of a speculation; `None` if the speculation does not exist or has ended.
     ///
     /// # Safety
     /// This CPU, in probe context; what was returned before is not used any more.
@@ -128,7 +128,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         charge: impl FnOnce(u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
-        // SAFETY: this CPU's, whose reader only changes it when the speculation is over.
+        // SAFETY: the buffer belongs to this CPU, and the reader changes it only after the speculation has ended.
         charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         if speculation.commit(|| part.is_there()) {
             // SAFETY: the speculation was active, and `begin_cleaning` waits for this CPU to leave probe context.
@@ -152,7 +152,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         speculation.discard(
             || part.is_there(),
             || {
-                // SAFETY: as above.
+                // SAFETY: this CPU in probe context is the only user of its buffer, by the contract of `speculate`.
                 unsafe { &mut *part.buffer.get() }.empty();
                 part.is_there.store(0, Ordering::Relaxed);
             },
@@ -223,7 +223,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         Ok(true)
     }
 
-    /// Writes frames; those that there are not are 0. The kernel is asked for no more than can be paid for, and more is a fault.
+    /// Writes frames, with 0 for missing ones. The kernel supplies only as many frames as the budget allows; a request
+    /// for more is a fault.
     fn frames(
         self,
         to: &mut [u64],
@@ -269,8 +270,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         permitted && self.state.destructive
     }
 
-    /// Holds this CPU for so many nanoseconds, which is a fault if it has been held for long already (`dtrace_action_chill`,
-    /// dtrace.c).
+    /// Holds this CPU for this number of nanoseconds; a fault if it has been held for long already
+    /// (`dtrace_action_chill`, dtrace.c).
     pub(crate) fn chill(self, nanoseconds: u64) -> Result<(), Stop> {
         let how = Destruction::Chill(nanoseconds);
         if !self.may(how) {

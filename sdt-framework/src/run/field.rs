@@ -15,7 +15,7 @@ impl Field {
     /// A field outside of all words.
     pub(crate) const NOWHERE: Self = Self { word: u32::MAX, shift: 0, mask: 0 };
 
-    /// At an offset that is a multiple of its size, 1, 2, 4 or 8 bytes.
+    /// A value of 1, 2, 4 or 8 bytes, at an aligned offset.
     pub(crate) const fn new(offset: u32, size: u32) -> Self {
         let mask = u64::MAX >> (64 - 8 * size);
         Self { word: offset / 8, shift: (offset % 8 * 8) as u8, mask }

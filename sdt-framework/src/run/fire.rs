@@ -55,23 +55,23 @@ pub(crate) struct Found<'a> {
     pub(crate) nodes: &'a [Node<Enabled>],
 }
 
-/// Where probe context finds probes.
+/// The probes.
 pub(crate) trait Probes {
     /// The probe with a number, if it is live: until this CPU leaves probe context.
     fn find(&self, id: u32) -> Option<Found<'_>>;
 }
 
-/// What hits read and write besides probes.
+/// The other data that hits read and write.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) consumers: &'static [Consumer],
     pub(crate) cpus: &'static [PerCpu],
-    /// What consumers have left of a [budget](super::budget): those of the first CPU first.
+    /// The rest of each consumer's [budget](super::budget), ordered by CPU.
     pub(crate) shares: &'static [Word],
 }
 
 impl Shared {
-    /// What consumers have left of a budget on a CPU.
+    /// Returns the rest of each consumer's budget on a CPU.
     fn shares_of(&self, cpu: usize) -> &'static [Word] {
         let count = self.consumers.len();
         let rest = self.shares.get(cpu.wrapping_mul(count)..).unwrap_or_default();
@@ -88,10 +88,10 @@ pub(crate) enum Args<'a> {
     Five(&'a [u64; 5]),
 }
 
-/// For whom a hit is.
+/// The consumers of a hit.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Whether consumers that have timed out are looked for, whatever their clauses say.
+    /// Whether to look for consumers that have timed out, for any clauses.
     checks: bool,
     /// The only consumer that the hit is for, and which of `dtrace`'s probes fires for it.
     only: Option<(usize, Own)>,
@@ -125,20 +125,21 @@ struct Hit<'a, H, P> {
     rules: Rules,
 }
 
-/// What the enablings of a probe share when it fires.
+/// The data that the enablings of a probe share at a hit.
 struct Progress<'a, H> {
     /// The machine, made for the first clause that needs it.
     run: Option<Run<'a, H>>,
     /// When the probe fired, if the clock was read: all clauses see the same time.
     time: Option<u64>,
-    /// How much work the clauses may be yet.
+    /// The remaining work.
     budget: Budget,
-    /// Where `strtok` of a consumer goes on after a clause of that consumer has failed.
+    /// The state of a consumer's `strtok` after one of its clauses failed.
     token: Option<(&'a RunState, Option<Token>)>,
 }
 
 impl<H: Host, P: Probes> Framework<'_, H, P> {
-    /// This CPU: its number, what it counts, and what hits share. `None` if there is no room for it; then that is counted.
+    /// Returns this CPU: its number, its counters, and the shared data of hits. `None`, and counted, if there are more
+    /// CPUs than configured.
     #[inline(always)]
     fn here(&self) -> Option<(usize, &PerCpu, &Shared, &P)> {
         let cpu = self.host.cpu();
@@ -186,7 +187,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         })
     }
 
-    /// As [`fire`](Self::fire), for hits that are rare.
+    /// Like [`fire`](Self::fire), for rare hits.
     #[cold]
     fn fire_apart(
         &self,
@@ -236,7 +237,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         let budget = match rules.only {
             None => Budget::new(consumers.load(Ordering::Relaxed)),
             Some((_, Own::Error)) => Budget::of_error(),
-            // Of all consumers that have enabled it one is meant.
+            // The hit is for one of the consumers that have enabled the probe.
             Some((_, Own::Begin | Own::End)) => Budget::new(1),
         };
         let progress = &mut Progress { run: None, time: None, budget, token: None };
@@ -303,7 +304,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
 }
 
 impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
-    /// What consumers have left of the budget of this hit.
+    /// The rest of each consumer's budget of this hit.
     fn table(&self) -> Table<'a> {
         let Surroundings { cpu, this, .. } = *self.surroundings;
         Table { entries: self.shared.shares_of(cpu), hit: this.hit() }
@@ -417,7 +418,8 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         }
         let Surroundings { cpu, this, .. } = *self.surroundings;
         let (budget, here, framework) = (&mut progress.budget, context.here, self.framework);
-        // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
+        // Faults that ERROR cannot report, because it failed itself or is not enabled, are counted separately, and
+        // consumers print their number.
         let is_error = matches!(self.rules.only, Some((_, Own::Error)));
         let teller = framework.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
         bump(if teller.is_none() { &here.double_errors } else { &here.errors }, 1);

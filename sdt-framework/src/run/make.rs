@@ -15,7 +15,7 @@ use crate::kernel::Costs;
 use crate::machine::aggregation;
 use crate::machine::{Access, Dynamic, Memory, PerCpu, Statics};
 
-/// What clauses need when they run.
+/// The resources of clauses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     /// Words of the longest record.
@@ -32,19 +32,19 @@ pub(crate) struct Needs {
     pub(crate) scratch: bool,
 }
 
-/// How large all parts of a state are, in words.
+/// The sizes of all parts of a state, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) records: usize,
     pub(crate) aggregations: usize,
     pub(crate) dynamic: usize,
-    /// Of one speculation's buffer, and how many there are.
+    /// The size of a speculation's buffer, and the number of speculations.
     pub(crate) speculative: usize,
     pub(crate) speculations: usize,
     pub(crate) scratch: usize,
 }
 
-/// What the state of a run is made for.
+/// The parameters of the state of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Number of the consumer.
@@ -55,7 +55,7 @@ pub(crate) struct Plan {
     pub(crate) destructive: bool,
     pub(crate) costs: Costs,
     pub(crate) policy: Policy,
-    /// How many CPUs there are, and which of them are traced.
+    /// The number of CPUs, and the traced ones.
     pub(crate) cpus: usize,
     pub(crate) traced: Range<usize>,
     /// The time.
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
 /// Words of a chunk's two links and half a bucket, roughly.
 pub(crate) const CHUNK_LINKS: usize = 2;
 
-/// How the words of a buffer of aggregations are divided: for tuples, entries and buckets of the table.
+/// The division of an aggregation buffer: the words of tuples, entries and buckets of the table.
 struct Division {
     words: usize,
     entries: usize,

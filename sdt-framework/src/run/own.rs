@@ -10,12 +10,12 @@ pub(crate) enum Own {
     Error,
 }
 
-/// Their numbers, which follow each other.
+/// Their numbers, which are consecutive.
 pub(crate) struct OwnProbes(AtomicU32);
 
 /// They are not registered: no number of a probe is one of three from here.
 const NONE: u32 = u32::MAX - 3;
-/// A thread is registering them; otherwise as [`NONE`].
+/// The state while a thread registers them; otherwise like [`NONE`].
 const REGISTERING: u32 = NONE - 3;
 
 impl OwnProbes {

@@ -1,20 +1,20 @@
-//! Two of a kind, one of which a CPU fills while the other one is read.
+//! Two values of the same type: a CPU writes to one while a thread reads the other.
 
 use crate::base::sync::{AtomicUsize, Ordering, UnsafeCell};
 
-/// Two values: that which the CPU writes to, and the other one, which the reader has.
+/// Two values: the writer's, to which a CPU writes, and the reader's.
 #[derive(Debug)]
 pub(crate) struct Pair<T> {
     halves: [UnsafeCell<T>; 2],
-    /// Which one is the writer's, its lowest bit says.
+    /// The lowest bit selects the writer's half.
     turn: AtomicUsize,
 }
 
-// SAFETY: by the contracts below each half has one user at a time, in whatever thread that is.
+// SAFETY: the contracts of the unsafe functions below allow only one user of each half at a time, in any thread.
 unsafe impl<T: Send> Sync for Pair<T> {}
 
 impl<T> Pair<T> {
-    /// The writer's, and the reader's.
+    /// Creates a pair from the writer's value and the reader's.
     pub(crate) fn new(writers: T, readers: T) -> Self {
         Self {
             halves: [UnsafeCell::new(writers), UnsafeCell::new(readers)],
@@ -44,27 +44,27 @@ impl<T> Pair<T> {
         self.half(turn).with_mut(|half| f(unsafe { &mut *half }))
     }
 
-    /// Makes the reader's half anew with `reset`, and gives it to the writer. After the return the reader has what was
-    /// the writer's.
+    /// Resets the reader's half with `reset`, and gives it to the writer. After the return, the reader has the writer's
+    /// previous half.
     ///
     /// # Safety
     /// There is one reader. `sync` returns after every CPU has been outside probe context since it was called, and
     /// makes visible what they did there.
     pub(crate) unsafe fn switch(&self, reset: impl FnOnce(&mut T), sync: impl FnOnce()) {
         let turn = self.turn.load(Ordering::Relaxed);
-        // SAFETY: it is the reader's, this call.
+        // SAFETY: the half belongs to the reader, which is the caller.
         self.half(turn.wrapping_add(1)).with_mut(|half| reset(unsafe { &mut *half }));
         self.turn.store(turn.wrapping_add(1), Ordering::Release);
         sync();
     }
 
-    /// Calls `f` with the reader's.
+    /// Calls `f` with the reader's half.
     ///
     /// # Safety
     /// There is one reader, and since the last switch `sync` has returned.
     pub(crate) unsafe fn read<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let turn = self.turn.load(Ordering::Relaxed);
-        // SAFETY: by the contract above.
+        // SAFETY: there is one reader, and no CPU writes to this half since `sync` returned, by the contract of this function.
         self.half(turn.wrapping_add(1)).with_mut(|half| f(unsafe { &mut *half }))
     }
 
@@ -74,7 +74,7 @@ impl<T> Pair<T> {
     /// There is one reader, and no CPU writes any more, and has not since every CPU was outside probe context.
     pub(crate) unsafe fn read_writers<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let turn = self.turn.load(Ordering::Relaxed);
-        // SAFETY: by the contract above.
+        // SAFETY: there is one reader and no writer, by the contract of this function.
         self.half(turn).with_mut(|half| f(unsafe { &mut *half }))
     }
 }

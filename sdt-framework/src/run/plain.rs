@@ -9,7 +9,7 @@ use crate::base::host::Host;
 use crate::kernel::Kernel;
 
 impl<H: Host> ClauseContext<'_, H> {
-    /// Does all steps of a plain clause, at a time that is found out if it is needed.
+    /// Runs all steps of a plain clause. Reads the clock only if necessary.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause runs on it.
@@ -36,7 +36,7 @@ impl<H: Host> ClauseContext<'_, H> {
             if words != 0 {
                 header(room, epid, now);
             }
-            // SAFETY: by the contract above.
+            // SAFETY: this is the CPU, in probe context, and no clause uses its tuple, by the contract of this function.
             let tuple = unsafe { self.tuple() };
             for step in clause.plain.unwrap_or_default() {
                 let computed = match step.what.get(args, self.kernel, self.access) {
@@ -54,7 +54,8 @@ impl<H: Host> ClauseContext<'_, H> {
                         if let [first, second, ..] = keys {
                             (*first, *second) = ((*id).into(), *variable);
                         }
-                        // SAFETY: as above. A value without room is counted there.
+                        // SAFETY: this is the CPU, in probe context, by the contract of this function. `add_padded`
+                        // counts a value without room.
                         unsafe {
                             self.here.aggregated.write(|aggregated| {
                                 aggregated.buffer.add_padded(
@@ -73,7 +74,7 @@ impl<H: Host> ClauseContext<'_, H> {
             records.commit(at, words);
             Outcome::Done
         };
-        // SAFETY: as above.
+        // SAFETY: this is the CPU, in probe context, and no other clause runs on it, by the contract of this function.
         unsafe { self.here.records.write(act) }
     }
 }

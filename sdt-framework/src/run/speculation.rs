@@ -9,7 +9,7 @@ use crate::base::sync::{AtomicU32, Ordering};
 
 /// Free.
 const INACTIVE: u32 = 0;
-/// It was given to a program, and nothing has been recorded.
+/// A program has it, and nothing was recorded.
 const ACTIVE: u32 = 1;
 /// One CPU has recorded something.
 const ACTIVE_ONE: u32 = 2;
@@ -17,34 +17,35 @@ const ACTIVE_ONE: u32 = 2;
 const ACTIVE_MANY: u32 = 3;
 /// A CPU commits what it alone has recorded.
 const COMMITTING: u32 = 4;
-/// It was committed, and other CPUs have something of it.
+/// It was committed, and other CPUs have records of it.
 const COMMITTING_MANY: u32 = 5;
-/// It was discarded, and CPUs may have something of it.
+/// It was discarded, and CPUs may have records of it.
 const DISCARDING: u32 = 6;
 
 /// A speculation.
 #[derive(Debug)]
 pub(crate) struct Speculation {
     state: AtomicU32,
-    /// What the consumer's thread has found before it waited: `COMMITTING_MANY`, `DISCARDING`, or neither. Its alone.
+    /// The state that the consumer's thread found before it waited: `COMMITTING_MANY`, `DISCARDING`, or neither. Only
+    /// that thread uses it.
     cleaning: AtomicU32,
 }
 
 /// Why no speculation was given to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// Some are being cleaned.
+    /// Some speculations are being cleaned.
     Busy,
     /// Programs have them all.
     Unavailable,
 }
 
-/// What the consumer's thread does with each CPU's buffer.
+/// The processing of each CPU's buffer by the consumer's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cleaning {
-    /// What is in it goes to the consumer.
+    /// Its records are moved to the consumer's buffer.
     Commit,
-    /// What is in it goes away.
+    /// Its records are discarded.
     Discard,
 }
 
@@ -96,7 +97,7 @@ impl Speculation {
         self.turn(next).is_ok()
     }
 
-    /// What this CPU has recorded is where it belongs. Probe context.
+    /// Records that this CPU has moved its records. Probe context.
     pub(crate) fn committed(&self) {
         let _ = self.turn(|state| (state == COMMITTING).then_some(INACTIVE));
     }
@@ -106,7 +107,7 @@ impl Speculation {
     /// It is emptied before another program can have the speculation: `empty` is called in between.
     pub(crate) fn discard(&self, is_there: impl Fn() -> bool, empty: impl FnOnce()) {
         let next = |state| match state {
-            // As if it were committed, and nothing of it taken over.
+            // Like a commit that moves no records.
             ACTIVE => Some(COMMITTING),
             ACTIVE_ONE if is_there() => Some(COMMITTING),
             ACTIVE_ONE | ACTIVE_MANY => Some(DISCARDING),
@@ -127,7 +128,7 @@ impl Speculation {
         is_over
     }
 
-    /// What is to be cleaned, after the wait: all CPUs leave their buffers of it alone.
+    /// Returns the state to clean after the wait: no CPU uses its buffer of it any more.
     pub(crate) fn cleaning(&self) -> Option<Cleaning> {
         match self.cleaning.load(Ordering::Relaxed) {
             COMMITTING_MANY => Some(Cleaning::Commit),

@@ -15,15 +15,15 @@ use crate::machine::{Access, Memory};
 /// The state of a consumer's run. Read in probe context; never changed except for each CPU's own part.
 #[derive(Debug)]
 pub(crate) struct RunState {
-    /// Number of the consumer: what the probes of `dtrace` are told first.
+    /// The number of the consumer, the first argument of the probes of `dtrace`.
     pub(crate) number: u32,
     pub(crate) memory: Memory<'static>,
     pub(crate) access: Access,
     pub(crate) destructive: bool,
-    /// What the kernel's functions cost.
+    /// The costs of the kernel's functions.
     pub(crate) costs: Costs,
     pub(crate) policy: Policy,
-    /// Those that are traced, and the number of the first of them.
+    /// The traced CPUs, and the number of the first one.
     pub(super) cpus: &'static [Cpu],
     pub(super) first: usize,
     pub(crate) speculations: &'static [Speculation],
@@ -38,11 +38,11 @@ pub(crate) struct Cpu {
     pub(crate) records: Pair<RecordBuffer>,
     pub(crate) aggregated: Pair<Aggregated>,
     pub(crate) work: UnsafeCell<Work>,
-    /// What it has recorded for each speculation.
+    /// Its records of each speculation.
     pub(crate) speculative: &'static [Speculative],
     /// Records that found no room there.
     pub(crate) speculation_drops: AtomicCount,
-    /// How often no speculation was free: as they were being cleaned, as programs had them.
+    /// How often no speculation was free, because they were being cleaned, or because programs had them.
     pub(crate) lacks: [AtomicCount; 2],
     pub(crate) errors: AtomicCount,
     pub(crate) double_errors: AtomicCount,
@@ -81,12 +81,12 @@ impl RunState {
         }
     }
 
-    /// From here on the consumer does not time out.
+    /// Disables the timeout of the consumer.
     pub(crate) fn never_time_out(&self) {
         self.heard.set(NEVER);
     }
 
-    /// From here on the consumer times out if it is not heard of.
+    /// Enables the timeout of the consumer.
     pub(crate) fn time_out_after(&self, now: u64) {
         self.heard.set(now);
     }
@@ -138,7 +138,7 @@ impl RunState {
     }
 }
 
-/// What a CPU has recorded for a speculation.
+/// The records of a CPU for a speculation.
 #[derive(Debug)]
 pub(crate) struct Speculative {
     /// The CPU's alone, in probe context, after the speculation has said that it may; then the consumer's thread's, which
@@ -156,7 +156,7 @@ impl Speculative {
     }
 }
 
-/// What was aggregated. As in C, for dumps ([`TuplesState`](dtrace_abi::postmortem::TuplesState)).
+/// The aggregations, in C's layout, for dumps ([`TuplesState`](dtrace_abi::postmortem::TuplesState)).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Aggregated {

@@ -1,14 +1,14 @@
-//! What is done with a number that is simply there.
+//! Steps: actions on a number that needs no program.
 
 use super::field::Field;
 use crate::machine::Simple;
 use crate::machine::aggregation::Function;
 
-/// What is done with a number.
+/// A step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) what: Simple,
-    /// Which action it is of, from 1.
+    /// The number of its action, from 1.
     pub(crate) action: u32,
     pub(crate) then: Then,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Then {
 }
 
 impl Step {
-    /// What an array of them is filled with.
+    /// The initial element of arrays.
     pub(crate) const EMPTY: Self =
         Self { what: Simple::Constant(0), action: 0, then: Then::Record(Field::NOWHERE) };
 }

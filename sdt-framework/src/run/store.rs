@@ -1,4 +1,4 @@
-//! What programs compute is copied into records and tuples: probe context.
+//! Copies the results of programs into records and tuples. Probe context.
 
 use dtrace_abi::record::RecordHeader;
 
@@ -25,8 +25,7 @@ pub(crate) fn header(room: &mut [u64], epid: u32, timestamp: u64) {
     }
 }
 
-/// What `print` shows: an address and how many bytes lie there, as they stand in scratch space. `None`: there is no room
-/// for so many.
+/// Returns the data of `print`, an address and a size in scratch space; `None` if there is no room.
 pub(crate) fn memref<H: Host>(
     firing: &Firing<'_, Surroundings<'_, H>>,
     at: u64,
@@ -38,12 +37,12 @@ pub(crate) fn memref<H: Host>(
     Ok((length.saturating_add(8) <= size as u64).then_some((address, length)))
 }
 
-/// How many bytes are copied at once.
+/// The number of bytes that are copied at once.
 const PART: usize = 64;
 /// Units of work that a part of a string takes, besides half of one for each byte.
 const BYTES: u64 = 16;
 
-/// Copies so many bytes.
+/// Copies this number of bytes.
 pub(crate) fn store<H: Host>(
     firing: &Firing<'_, Surroundings<'_, H>>,
     to: &mut [u64],
@@ -66,7 +65,7 @@ pub(crate) fn store<H: Host>(
     Ok(())
 }
 
-/// Copies a string of at most so many bytes, and zeroes to the end of the last word; returns how many it has, its zero
+/// Copies a string of at most this number of bytes, and zeroes to the end of the last word; returns its length, its NUL
 /// included if there is room for it.
 pub(crate) fn store_string<H: Host>(
     firing: &mut Firing<'_, Surroundings<'_, H>>,

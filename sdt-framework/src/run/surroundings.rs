@@ -11,13 +11,13 @@ use crate::base::origin::Origin;
 use crate::kernel::{Costs, Destruction, Kernel, LockQuestion, Number, Symbol, Text};
 use crate::machine::{DEEPEST, Names};
 
-/// What the probe that fires brings along, and what the host knows. Probe context.
+/// The data of the hit and of the host. Probe context.
 pub(crate) struct Surroundings<'a, H> {
     pub(crate) host: &'a H,
-    /// Of the consumer whose clauses run.
+    /// The number of the consumer whose clauses run.
     pub(crate) state: Cell<Option<&'a RunState>>,
     pub(crate) cpu: usize,
-    /// What is counted of that CPU.
+    /// The counters of the CPU.
     pub(crate) this: &'a PerCpu,
     pub(crate) id: u32,
     /// The provider's part of the probe, which was live in this probe context.
@@ -33,11 +33,11 @@ impl<H: Host> Names for Surroundings<'_, H> {
     }
 }
 
-/// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
+/// The number of arguments for which a provider is queried: as many as libdtrace queries (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
 
 impl<H: Host> Surroundings<'_, H> {
-    /// What a stack tells, of a host that has one.
+    /// The host's access to stacks, if it has one.
     #[cold]
     fn of_stack(&self, which: Number) -> Option<u64> {
         let frames = |frames: &mut [u64]| self.host.kernel().stack(self.origin.aframes, frames);

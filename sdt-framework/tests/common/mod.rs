@@ -1,4 +1,4 @@
-//! A kernel made of threads, and a provider that remembers what it was asked.
+//! A kernel that consists of threads, and a provider that records its calls.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -33,7 +33,7 @@ pub fn with_memory<H: Host>(host: H, config: &Config) -> Box<Dtrace<H>> {
     dtrace
 }
 
-/// So many bytes, for good.
+/// Returns memory of this size, which is never freed.
 pub fn memory(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
     vec![MaybeUninit::uninit(); bytes].leak()
 }
@@ -42,7 +42,7 @@ pub fn spec(text: &str) -> Spec {
     Spec::parse(text, Field::Name).unwrap()
 }
 
-/// What a [`TestProvider`] was asked, with the probe's id and `parg`.
+/// A call of a [`TestProvider`], with the probe's id and `parg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     Provide(Option<[String; 4]>),
@@ -64,7 +64,7 @@ impl TestProvider {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The calls since this was last asked.
+    /// Returns the calls since the last call of this function.
     pub fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -72,7 +72,7 @@ impl TestProvider {
     /// # Safety
     /// `arg` is from `TestProvider::arg`, and the provider is still there.
     unsafe fn note(arg: *mut c_void, call: Call) {
-        // SAFETY: by the contract above.
+        // SAFETY: the caller passes a pointer from `TestProvider::arg`, and the provider still exists.
         let provider = unsafe { &*arg.cast::<Self>() };
         provider.calls.lock().unwrap().push(call);
     }
@@ -200,7 +200,7 @@ impl<H: Host> Five for Dtrace<H> {
     }
 }
 
-/// What is recorded of a hit that brings along these arguments, and no more can be had.
+/// Returns the record of a hit with these arguments, when the provider supplies no others.
 pub fn and_zeros<const N: usize>(args: [u64; N]) -> [u64; ARGS] {
     std::array::from_fn(|i| args.get(i).copied().unwrap_or(0))
 }
@@ -221,7 +221,7 @@ pub fn drain<H: Host>(dtrace: &Dtrace<H>, id: ConsumerId, cpu: usize) -> Vec<Fir
     try_drain(dtrace, id, cpu).unwrap().0
 }
 
-/// As above, with the number of records that found no room, from a consumer that may not be there.
+/// Like the function above, for a consumer that may not exist; also returns the number of dropped records.
 pub fn try_drain<H: Host>(
     dtrace: &Dtrace<H>,
     id: ConsumerId,

@@ -18,11 +18,11 @@ use sdt_framework::{
 use crate::common::memory;
 use crate::world::{One, World, compile};
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Worked,
-    /// It refused, for the reason that it was called in probe context.
+    /// The function refused, because it was called in probe context.
     Refused,
 }
 
@@ -62,7 +62,7 @@ fn of<T, E: Refusal>(result: Result<T, E>) -> Outcome {
     }
 }
 
-/// These return nothing; what they return in a thread is something.
+/// In probe context, these return nothing; in a thread, they return a value.
 fn none<T>(found: Option<T>) -> Outcome {
     if found.is_some() { Worked } else { Refused }
 }
@@ -300,14 +300,14 @@ fn others() -> Vec<(&'static str, Call)> {
             Worked
         }),
         ("Server::step", |w| {
-            // There is a request, which is answered later.
+            // A request has arrived, and is answered later.
             let stepped =
                 w.server.lock().unwrap().as_mut().unwrap().step(&mut *w.line.lock().unwrap());
             if stepped.unwrap() { Worked } else { Refused }
         }),
         ("Server::reset", |w| {
             w.server.lock().unwrap().as_mut().unwrap().reset();
-            // Its consumer is open yet.
+            // Its consumer is still open.
             Refused
         }),
         ("Tracing::new", |_| {
@@ -395,7 +395,7 @@ fn secure(f: fn(&mut Secure<'_, Idle, Idle>)) -> Outcome {
     Worked
 }
 
-/// What a server asks of a framework.
+/// The calls of a server to a framework.
 fn tracer(world: &World) -> &dyn Tracer {
     &world.dtrace
 }

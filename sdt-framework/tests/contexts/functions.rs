@@ -1,4 +1,4 @@
-//! Which public functions there are, by the source.
+//! Reads the list of public functions from the source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Which function may be called where: the table in `docs/kernels.md` against the functions that there are, and against what they
-//! do when a `Kernel` calls them while a clause runs.
+//! Compares the table in `docs/kernels.md`, which lists the contexts of each function, with the public functions, and
+//! with their behaviour when a `Kernel` calls them while a clause runs.
 #![cfg(all(feature = "noise", not(miri)))]
 
 mod calls;

@@ -56,8 +56,8 @@ unsafe impl Machine for Two {
     }
 }
 
-/// Its `load` waits until the other CPU waits for this one, and then says in each safe way there is that this one has left probe
-/// context.
+/// Its `load` waits until the other CPU waits for this one, and then tries every safe way to claim that this CPU has
+/// left probe context.
 struct Calling;
 
 impl Kernel for Calling {

@@ -20,7 +20,7 @@ use crate::calls::{Call, Outcome};
 use crate::common::{TestProvider, create, memory};
 
 thread_local! {
-    /// How deep in probe context this thread is.
+    /// The depth of probe context of this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     static CALL: RefCell<Option<(&'static World, Call)>> = const { RefCell::new(None) };
     static OUTCOME: Cell<Option<Outcome>> = const { Cell::new(None) };

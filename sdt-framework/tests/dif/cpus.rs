@@ -114,7 +114,7 @@ fn dynamic_variables() {
     loop {
         world.thread.set(100 + made);
         firing.begin(1);
-        // Only the thread's own variable.
+        // Only the variable of this thread.
         firing.run(&programs.all[0]).unwrap();
         if !firing.dropped() {
             (made, cleaned) = (made + 1, false);

@@ -1,4 +1,5 @@
-//! What a program must not find: memory of another consumer or of a refused program; and keys that make a firing long.
+//! Data that a program must not read: memory of another consumer or of a refused program. Also keys that make a hit
+//! slow.
 
 use std::sync::atomic::AtomicU32;
 

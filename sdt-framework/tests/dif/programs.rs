@@ -17,7 +17,7 @@ use sdt_framework::testing::{Access, Declarations, Difo, Failure, Firing, Progra
 use crate::machine::Machine;
 use crate::world::{self, World};
 
-/// What is recorded of an action.
+/// The record of an action.
 #[derive(Clone, Debug)]
 enum Datum {
     Number(i64, u32),
@@ -76,7 +76,7 @@ impl Consumer {
             Ok(true)
         };
         firing.begin(epid);
-        // What was printed of a record that is given up is not there.
+        // A record that is aborted leaves no data in the buffer.
         let before = self.out.len();
         if let Err((action, failure)) = run(firing, self) {
             self.out.truncate(before);

@@ -1,4 +1,4 @@
-//! What the validator refuses, each with the instruction and the reason, and that nothing is left of it.
+//! Programs that the validator refuses, each with the instruction and the reason; a refused program leaves no data.
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, DifType, Instr, Opcode, Subr, TypeKind, Variable};

@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicU32;
 /// The kernel.
 #[derive(Debug, Default)]
 pub struct World {
-    /// What can be read of the kernel's memory: addresses and bytes.
+    /// The readable memory of the kernel: addresses and bytes.
     pub memory: Vec<(u64, Vec<u8>)>,
-    /// What can be read of the process's.
+    /// The readable memory of the process.
     pub process: Vec<(u64, Vec<u8>)>,
     /// Ranges that are toxic.
     pub toxic: Vec<(u64, u64)>,

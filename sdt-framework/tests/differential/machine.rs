@@ -17,14 +17,14 @@ use sdt_framework::{Config, Dtrace, Host, SpinLock};
 
 use crate::cases;
 
-/// Where memory of the kernel begins.
+/// The address of the kernel's memory.
 const KERNEL: u64 = 0x7f80_0000;
-/// Where memory of the process begins.
+/// The address of the process's memory.
 const PROCESS: u64 = 0x2_0000;
 /// Bytes of memory of a framework: buffers take most of it.
 const MEMORY: usize = 4 << 20;
 
-/// The CPU, and what programs see of the kernel. Time goes on whenever it is asked for.
+/// The CPU, and the kernel as programs see it. Every read of the clock advances the time.
 #[derive(Clone)]
 pub struct World(Arc<Memory>);
 
@@ -170,7 +170,7 @@ pub fn compile(program: &str) -> [Vec<u8>; 2] {
     let mut options = Options::default();
     // Programs use arguments that macros have not, and probes that are not there.
     (options.no_probes, options.unused_arguments, options.default_arguments) = (true, true, true);
-    // No program fills more, unless it asks for less itself.
+    // Enough for every program, unless the program sets a smaller size.
     for (option, size) in
         [("bufsize", "64k"), ("aggsize", "64k"), ("dynvarsize", "16k"), ("specsize", "8k")]
     {
@@ -197,6 +197,7 @@ impl Surroundings for Probes {
             _ => return Matches::None,
         };
         let argument = |mapping: u8| Argument {
+            name: String::new(),
             native: if mapping.is_multiple_of(2) { "int64_t" } else { "uint64_t" }.into(),
             translated: String::new(),
             mapping,

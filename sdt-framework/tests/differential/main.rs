@@ -1,4 +1,4 @@
-//! 2 006 programs in D, and what illumos's own dtrace.c recorded for them.
+//! Compares the framework with illumos's own dtrace.c: 2 006 D programs and their records.
 //!
 //! `tests/data/illumos` holds the programs: expressions of all integer types, string subroutines, structs, associative arrays,
 //! thread-local variables, speculations, aggregations and faults, most of them random. Each file is a list of

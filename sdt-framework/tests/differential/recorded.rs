@@ -1,4 +1,4 @@
-//! What a program records, as lines:
+//! The records of a program, as lines:
 //!
 //! | line | what it is |
 //! |---|---|

@@ -76,7 +76,7 @@ fn actions_record_what_they_are_for() {
         let status = kernel.dtrace.status(x.id).unwrap();
         assert_eq!((status.errors, status.exiting), (0, kind == Action::Exit), "{action}");
     }
-    // What stands between aggregations and those who print them, which the consumer does.
+    // Actions between aggregations and their printing, which the consumer performs.
     let kernel = machine();
     let x = kernel.consumer();
     x.enable(

@@ -1,5 +1,5 @@
-//! What one thread does comes between any two steps of what another one does: wherever that takes a lock and has none, for each
-//! such place in turn.
+//! Runs the operation of one thread between two steps of the operation of another: at each place, in turn, where the
+//! other takes its first lock.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
@@ -14,11 +14,11 @@ use sdt_framework::{
 use crate::common::{create, memory, spec};
 use crate::run::{Kernel, compile};
 
-/// What comes between, and how many times a lock is taken before that.
+/// The operation in between, and the number of locks taken before it.
 type Other = (usize, Box<dyn FnOnce()>);
 
 thread_local! {
-    /// How many locks this thread has.
+    /// The number of locks that this thread holds.
     static LOCKED: Cell<usize> = const { Cell::new(0) };
     static OTHER: RefCell<Option<Other>> = const { RefCell::new(None) };
 }
@@ -137,7 +137,7 @@ where
 
 const CONFIG: Config = Config { providers: 3, probes: 7, ecbs: 4, consumers: 3, buffer: 4096 };
 
-/// A thread that cannot enable everything takes back what it has enabled, and nothing of what another one has for the same
+/// A thread that cannot enable everything removes its own enablings, and no enabling of another thread for the same
 /// consumer.
 #[test]
 fn what_another_thread_has_enabled_stays() {
@@ -151,7 +151,7 @@ fn what_another_thread_has_enabled_stays() {
         let left = world.dtrace.disable(x, &spec("proc:::"));
         assert_eq!(left, Ok(u32::from(enabled == Ok(1))), "{enabled:?}");
     };
-    // As one leaves no room for the other.
+    // Because one leaves no memory for the other.
     let at_once = |world: World, x| world.dtrace.enable(x, &spec("proc:::"));
     let places = at_each_place(&CONFIG, at_once, other, |world, x, result, enabled| match result {
         // The other came too late, or before there was anything.
@@ -198,7 +198,7 @@ fn what_is_found_is_what_was_meant() {
     assert!(seen.contains(&None));
 }
 
-/// Of two threads that each enable a program for who comes, one does.
+/// If two threads each enable an anonymous program, one succeeds.
 #[test]
 fn one_is_enabled_for_who_comes() {
     let enable = |world: World, _: ConsumerId| {
@@ -216,7 +216,7 @@ fn one_is_enabled_for_who_comes() {
     assert!(places > 5, "{places}");
 }
 
-/// Of two threads that each register the framework's own providers, one does.
+/// If two threads each register the framework's own providers, one succeeds.
 #[test]
 fn one_registers_the_frameworks_own() {
     let config = Config { providers: 4, probes: 8, ..CONFIG };
@@ -329,8 +329,8 @@ fn nothing_is_left_whatever_two_threads_do() {
     }
 }
 
-/// Providers that are made at run time: what one thread has added and not removed is there, and what it has removed is not,
-/// whatever another one does, who may be asked to come again.
+/// Providers that are made at run time: the probes that one thread has added exist until it removes them, whatever
+/// another thread does. The other thread may have to retry.
 #[test]
 fn what_is_added_is_there_and_what_is_removed_is_not() {
     use sdt_core::runtime::{AddError, OpenError, Probe, Provider, RemoveError, Slot};
@@ -345,7 +345,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
     where
         E: std::fmt::Debug,
     {
-        // There is one thread, so the other operation has ended at the second attempt.
+        // The test has one thread, so the other operation has ended at the second attempt.
         match what() {
             Err(error) if is_busy(&error) => what().unwrap(),
             done => done.unwrap(),
@@ -399,7 +399,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
         },
         |world, _| ignore(world.dtrace.destroy_module(c"m")),
         |_, script| {
-            // It has come and gone.
+            // It was added and removed.
             if let Ok(late) = script.add(c"", c"late", &[]) {
                 while late.remove() == Err(RemoveError::InProgress) {}
             }

@@ -9,7 +9,7 @@ use sdt_framework::{Config, Host, SpinLock};
 
 use crate::run::{CONFIG, Kernel};
 
-/// What its functions cost.
+/// The cost of its functions.
 const COSTS: Costs = Costs { load: 3_000, user: 3_000, stack: 4_000, frame: 2_000 };
 /// Frames that there are.
 const DEPTH: usize = 250;
@@ -109,7 +109,7 @@ fn dear() -> Kernel<Dear> {
     Kernel::configured(Dear::default(), 64 << 20, &config)
 }
 
-/// What a clause does that asks much of the host.
+/// The actions of a clause that needs much work of the host.
 const MUCH: [&str; 12] = [
     "stack(1000);",
     "ustack(1000);",
@@ -125,8 +125,8 @@ const MUCH: [&str; 12] = [
     "tracemem(arg0, 8192);",
 ];
 
-/// However many clauses there are: the host is asked for what the budget has room for and no more, each clause that is not run is an
-/// error that the consumer sees, and the next hit has a budget of its own.
+/// With any number of clauses, the work of the host stays within the budget, each clause that does not run is an error
+/// for the consumer, and the next hit has a new budget.
 #[test]
 fn what_a_host_is_asked_for_at_a_hit_is_within_the_budget() {
     for much in MUCH {
@@ -175,7 +175,7 @@ fn a_consumer_has_its_share_whatever_others_do() {
         assert!(errors[0] > 3 * (CLAUSES as u64 - 16) && errors[1] == 0, "{errors:?}");
         let taken = host.taken.load(Ordering::Relaxed) / 3;
         assert!(taken < u64::from(Costs::BUDGET / 2 + 20_000), "{taken}");
-        // Of a probe that it alone has enabled it has everything.
+        // A consumer that alone has enabled a probe gets all records.
         y.dtrace.close(y.id).unwrap();
         let before = host.taken.load(Ordering::Relaxed);
         kernel.hit(0, 0x1000);
@@ -184,7 +184,7 @@ fn a_consumer_has_its_share_whatever_others_do() {
     }
 }
 
-/// Of two consumers whose clauses come one after the other, by turns.
+/// Two consumers whose clauses run one after the other, alternately.
 #[test]
 fn shares_are_kept_however_clauses_are_mixed() {
     let kernel = dear();

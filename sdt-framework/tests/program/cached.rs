@@ -30,7 +30,7 @@ fn predicates_are_cached() {
             assert_eq!([8, 9].map(asks), [1, 0]);
         });
     });
-    // Somebody else has it enabled as well.
+    // Another consumer has enabled the probe, too.
     let y = kernel.consumer();
     y.enable("proc:::a { trace(arg0); }");
     y.go();
@@ -40,7 +40,7 @@ fn predicates_are_cached() {
     assert_eq!(x.numbers(), [[4], [5]]);
 }
 
-/// What was false for a thread need not be for an interrupt, which has variables of its own.
+/// A predicate that was false for a thread can be true for an interrupt, which has variables of its own.
 #[test]
 fn interrupts_are_no_threads() {
     let kernel = machine();

@@ -1,4 +1,4 @@
-//! What is sent is trusted with nothing.
+//! The framework does not trust any part of a program.
 
 use proptest::prelude::*;
 use sdt_framework::{ConsumerError, ProgramError, Which};
@@ -12,7 +12,7 @@ const TEXT: &str = "self long n; long seen[string]; this int y;
     proc:::c { commit(1); } proc:::d { tracemem(arg0, 20); discard(1); exit(1); }
     END { trace(this->y); this->y = 4; } ERROR { trace(arg4); }";
 
-/// Sends a program in pieces, and fires what there is; everything comes back.
+/// Sends a program in pieces, and fires all probes; all memory is freed afterwards.
 fn send(kernel: &Kernel, dof: &[u8]) -> bool {
     let left = kernel.dtrace.memory_left().unwrap();
     let x = kernel.consumer();

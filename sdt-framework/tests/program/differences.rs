@@ -2,7 +2,7 @@
 
 use crate::run::{Kernel, number};
 
-/// What a clause of `proc:::a` records in one hit, if it records anything.
+/// Returns the record of a clause of `proc:::a` for one hit, if it records anything.
 fn recorded(clause: &str) -> Vec<Vec<u8>> {
     let kernel = Kernel::new();
     let consumer = kernel.consumer();

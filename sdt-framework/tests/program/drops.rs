@@ -1,4 +1,4 @@
-//! What found no room is counted, each kind apart, and costs nothing else.
+//! Drops are counted separately by kind, and have no other effect.
 
 use dtrace_abi::option::OptionId;
 use recording_host::cpus::Threads;
@@ -75,7 +75,7 @@ fn nothing_behind_the_end() {
     assert_eq!(x.aggregations(0).0.values().map(|words| words[0]).sum::<i64>(), 4);
 }
 
-/// What a predicate was to assign had no room: nothing of its clause is done.
+/// The variable that a predicate assigns has no memory: the clause does not run.
 #[test]
 fn a_predicate_that_drops_is_not_true() {
     for does in ["", "hits++;", "stack(1);", "trace(arg0);", "@ = count();"] {
@@ -98,7 +98,7 @@ fn a_predicate_that_drops_is_not_true() {
     }
 }
 
-/// It is a drop, and no error besides.
+/// This is a drop, and not an error.
 #[test]
 fn what_drops_and_fails_is_a_drop() {
     let kernel = Kernel::with(Threads::new(), 4 << 20);

@@ -1,4 +1,4 @@
-//! What consumers may, and how long they live.
+//! The rights of consumers, and their lifetime.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -126,8 +126,8 @@ fn who_is_not_heard_of_is_given_up_even_if_it_records_nothing() {
     }
 }
 
-/// Nothing of a buffer that is not switched is read before the CPUs have been waited for that were filling it when its consumer
-/// was given up, from whatever byte on.
+/// A buffer that is not switched is read only after waiting for the CPUs that were filling it when its consumer was
+/// aborted, at any position.
 #[test]
 fn what_was_given_up_is_waited_for() {
     for at in [0, 16] {
@@ -167,7 +167,7 @@ fn buffers_that_are_not_switched() {
     }
 }
 
-/// Sizes that there is no room for are halved, unless they are not to be; what cannot be is refused.
+/// Sizes that exceed the memory are halved, unless the options forbid it; otherwise the request is refused.
 #[test]
 fn sizes_are_as_large_as_there_is_room() {
     let kernel = Kernel::with(Threads::new(), 1 << 20);

@@ -17,7 +17,7 @@ pub struct Machine {
     pub changes: AtomicUsize,
     /// The number of calls of `thread`.
     pub looks: AtomicUsize,
-    /// How many interrupts there are in each other.
+    /// The depth of nested interrupts.
     pub interrupts: AtomicU32,
     pub destroyed: Mutex<Vec<Destruction>>,
 }

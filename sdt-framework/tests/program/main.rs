@@ -1,4 +1,4 @@
-//! Programs in D, compiled, enabled and run where probes fire: what they leave behind, byte for byte.
+//! D programs that are compiled, enabled and run when probes fire: compares their records byte by byte.
 
 mod actions;
 mod between;

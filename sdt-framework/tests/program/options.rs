@@ -1,4 +1,4 @@
-//! What options change in the kernel.
+//! The effects of options in the kernel.
 
 use dtrace_abi::option::OptionId;
 use recording_host::cpus::Threads;
@@ -6,7 +6,7 @@ use sdt_framework::{ConsumerError, Host as _, Which};
 
 use crate::run::Kernel;
 
-/// With `cpu` one CPU is traced: the others record nothing, lose nothing, and take no memory.
+/// With `cpu` one CPU is traced: the others record nothing, drop nothing, and use no memory.
 #[test]
 fn one_cpu_is_traced() {
     let kernel = Kernel::new();
@@ -67,7 +67,7 @@ fn scratch_space_grows_with_strings() {
         x.go();
         assert_eq!(x.numbers(), [[6]], "strings of {size} bytes");
     }
-    // Where memory is short there is less.
+    // With little memory, buffers are smaller.
     let kernel = Kernel::with(Threads::new(), 256 << 10);
     let x = kernel.consumer();
     x.set(OptionId::Strsize, 2048);
@@ -76,7 +76,7 @@ fn scratch_space_grows_with_strings() {
     assert_eq!(x.numbers(), [[6]]);
 }
 
-/// What is needed and has no room at all is refused, as a buffer that holds no record is.
+/// A request is refused if its minimum does not fit, or if a buffer cannot hold a record.
 #[test]
 fn buffers_of_nothing_are_refused() {
     for (option, does) in [

@@ -261,7 +261,7 @@ fn predicates_ask_the_provider() {
     assert_eq!(totals, [300, 300], "{counted:?}");
 }
 
-/// What `strtok` goes on with is not lost over a clause that fails.
+/// The state of `strtok` survives a clause that fails.
 #[test]
 fn a_fault_between_takes_nothing_with_it() {
     let kernel = Kernel::new();

@@ -11,7 +11,7 @@ use sdt_framework::{ConsumerError, Malformed, ProgramError};
 
 use crate::run::{Kernel, compile};
 
-/// Where the data of the first section of a kind begin.
+/// Returns the offset of the data of the first section of a kind.
 fn data_of(dof: &[u8], kind: SectionKind) -> usize {
     let parsed = Dof::parse(dof).unwrap();
     let index = parsed.of_kind(kind).next().unwrap();
@@ -115,7 +115,7 @@ fn sections_of_processes() {
     let at = parsed.header().section_offset as usize + comments.unwrap() as usize * Section::SIZE;
     dof[at..at + 4].copy_from_slice(&SectionKind::Provider.number().to_le_bytes());
     dof[at + 8] = 1;
-    // What is loaded lies within the part that is loaded.
+    // Loadable sections are within the loaded part.
     let zero = 0_u64.to_le_bytes();
     dof[at + 16..at + 24].copy_from_slice(&zero);
     let ConsumerError::Program(ProgramError::Dof(error)) = refused(&dof) else {
@@ -124,7 +124,7 @@ fn sections_of_processes() {
     assert_eq!(error.problem, Problem::NotForPrograms(SectionKind::Provider));
 }
 
-/// As in DTrace a description means probes by their names.
+/// As in DTrace, a description matches probes by their names.
 #[test]
 fn the_number_of_a_description_is_ignored() {
     let mut dof = compile("proc:::a { trace(1); }");

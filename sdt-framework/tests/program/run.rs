@@ -78,7 +78,7 @@ pub struct Consumer<'k, H: Host> {
     pub id: ConsumerId,
 }
 
-/// By the number of the variable and the keys, the words.
+/// The words, by the number of the variable and the keys.
 pub type Aggregated = BTreeMap<(u32, Vec<Vec<u8>>), Vec<i64>>;
 
 /// A record: the enabled probe, and its data.
@@ -179,7 +179,7 @@ impl<H: Host> Consumer<'_, H> {
         self.records(0).0.iter().map(Record::numbers).collect()
     }
 
-    /// What a CPU has aggregated: by the number of the variable and the keys, the words.
+    /// The aggregations of a CPU: the words, by the number of the variable and the keys.
     pub fn aggregations(&self, cpu: usize) -> (Aggregated, u64) {
         let (bytes, _, drops, _) = self.try_snapshot(cpu, Which::Aggregations).unwrap();
         let mut all = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What is recorded provisionally.
+//! Speculative records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -99,7 +99,7 @@ fn there_are_so_many_speculations_and_so_much_room() {
     assert_eq!(x.numbers(), [[2]], "it is free again");
 }
 
-/// What several CPUs have recorded comes with the snapshot of each, and only then the speculation is free.
+/// The records of several CPUs arrive with the snapshot of each CPU; only then the speculation is free.
 #[test]
 fn several_cpus_speculate_together() {
     let kernel = Kernel::new();

@@ -4,7 +4,7 @@ use dtrace_abi::option::OptionId;
 
 use crate::run::Kernel;
 
-/// What a clause traces, strings of so many bytes: texts up to their zero.
+/// Returns the strings of this size that a clause traces, up to their NUL.
 fn traced(string_size: usize, clause: &str) -> Vec<String> {
     let kernel = Kernel::new();
     let consumer = kernel.consumer();

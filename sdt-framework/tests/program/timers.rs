@@ -1,4 +1,4 @@
-//! What timers fire.
+//! Probes that timers fire.
 
 use std::sync::atomic::Ordering;
 
@@ -64,7 +64,7 @@ fn timers_count_from_when_somebody_goes() {
     assert_eq!(dtrace.tick(0, 0), Some(28 * MS));
     now(37);
     dtrace.tick(0, 0);
-    // Who stops and goes on has nothing begin anew.
+    // A consumer that stops and continues does not restart its timers.
     x.stop();
     x.go();
     assert_eq!(dtrace.tick(0, 0), Some(38 * MS));
@@ -115,7 +115,7 @@ fn a_listing_keeps_no_timer() {
     let ticks = list("tick-10ms").unwrap();
     for minutes in 1..=60 {
         assert!(list(&format!("tick-{minutes}min")).is_some(), "{minutes}");
-        // What was listed last is still there.
+        // The probe that was listed last still exists.
         assert!(minutes == 1 || list(&format!("tick-{}min", minutes - 1)).is_some(), "{minutes}");
     }
     assert_eq!(list("tick-10ms"), Some(ticks));

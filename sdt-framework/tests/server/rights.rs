@@ -1,5 +1,5 @@
-//! Provider `k` is for who may trace the kernel, `u` for who may trace processes; `u` says of every other hit that it was in
-//! user mode.
+//! Provider `k` requires the right to trace the kernel, `u` the right to trace processes; `u` reports every other hit
+//! as a hit in user mode.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,14 +49,14 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     ] {
         assert_eq!(refused(&mut server, &mut line, request), Why::NoProbe);
     }
-    // Not even if another probe had the number when it was last looked at.
+    // Not even if another probe had this number at the last check.
     let types = |probe| Tracer::arg_desc(&*dtrace, probe, 0, Rights::new(Privileges::USER));
     assert!(types(kernel).is_none() && types(user).is_some());
     let sites = Request::Sites { probe: user.get(), skip: 0 };
     assert_eq!(refused(&mut server, &mut line, sites), Why::NotPermitted);
     ask(&mut server, &mut line, Request::Open);
     assert_eq!(enable(&mut server, &mut line, ":::"), "Matched { probes: 1 }");
-    // Nor does it get what comes later.
+    // It does not get later probes either.
     let later = create(&*dtrace, of_kernel, [c"m", c"f", c"later"], 0);
     ask(&mut server, &mut line, Request::Go);
     for n in 0..6 {

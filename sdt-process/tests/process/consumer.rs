@@ -178,7 +178,7 @@ pub fn line(process: u32) -> Result<Box<dyn Transport>, AddressError> {
     Address::Process(process).open(&Protection::Machine, || {})
 }
 
-/// A line that discards what is written to it from some moment on.
+/// A line that discards all writes while `is_lost` is set.
 pub struct Losing {
     pub line: Box<dyn Transport>,
     pub is_lost: Arc<AtomicBool>,

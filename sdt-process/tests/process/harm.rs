@@ -22,7 +22,10 @@ fn refusal(subject: &mut Subject) -> String {
 fn refused(consumer: &mut Consumer) -> String {
     match consumer.0.program(&consumer::program("subject:::work")).unwrap_err() {
         ClientError::Gone(reason) => {
-            assert!(reason.starts_with("subject:::work stays as it is: "), "{reason}");
+            assert!(
+                reason.starts_with("subject:::work cannot be enabled or disabled: "),
+                "{reason}"
+            );
             reason
         }
         other => panic!("{other}"),
@@ -83,18 +86,49 @@ fn an_unknown_filter_ends_nothing() {
         ["membarrier", "process_vm_readv", "sigaltstack", "rt_sigaction", "openat", "pwrite64"]
     {
         let mut subject = Subject::new("jump");
-        // Once it has answered, the worker thread has begun, which takes calls of the standard library.
-        drop(Consumer::of(subject.id()));
         assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
         let mut consumer = Consumer::of(subject.id());
         consumer.0.open().unwrap();
         let reason = refused(&mut consumer);
-        assert!(reason.contains("a seccomp filter has been installed"), "{call}: {reason}");
+        assert!(reason.contains("a seccomp filter was installed"), "{call}: {reason}");
         if call == "sigaltstack" {
             // Rust's standard library makes this call at the beginning of a thread.
             continue;
         }
         assert_eq!(subject.ask("fire 2 100"), "200", "{call}");
+    }
+}
+
+/// When `start` returns, the worker thread has made the calls that threads begin with.
+#[test]
+fn a_filter_can_be_installed_right_after_the_start() {
+    for _ in 0..10 {
+        let mut subject = Subject::new("jump-denied");
+        let mut consumer = Consumer::of(subject.id());
+        consumer.0.open().unwrap();
+        assert!(refused(&mut consumer).contains("a seccomp filter has been installed"));
+        assert_eq!(subject.ask("errno"), "true");
+    }
+}
+
+/// The end of tracing makes no system call that an unknown filter may forbid.
+#[test]
+fn a_process_in_an_unknown_sandbox_ends_as_without_tracing() {
+    for call in ["clock_nanosleep", "close", "futex", "madvise", "munmap", "sigaltstack", "unlink"]
+    {
+        let mut subject = Subject::new("jump");
+        assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
+        subject.say("exit");
+        subject.end();
+    }
+    // A filter that the program has declared does not prevent the end.
+    for (role, call, stays) in [("jump", "unlink", true), ("jump-allowed", "pwrite64", false)] {
+        let mut subject = Subject::new(role);
+        let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
+        assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
+        assert_eq!(subject.ask("stop"), "stopped");
+        assert_eq!(socket.exists(), stays, "{role}");
+        subject.end();
     }
 }
 
@@ -117,7 +151,7 @@ fn a_child_in_a_sandbox_is_left_alone() {
 #[test]
 fn calls_that_fail_are_reported() {
     for (call, why) in [
-        ("membarrier", "membarrier(2) fails: Operation not permitted"),
+        ("membarrier", "membarrier(2) failed: Operation not permitted"),
         ("openat", "/proc/self cannot be read, so whether a thread blocks SIGTRAP is unknown"),
         ("pwrite64", "text cannot be written: Operation not permitted"),
     ] {
@@ -202,7 +236,7 @@ fn a_process_without_descriptors_is_left_alone() {
     // Enabled probes are still recorded.
     assert_eq!(subject.ask("spans 10"), "done");
     assert_eq!(traced.until(20).records.len(), 20);
-    // It cannot be disabled either, and its hits are unclaimed.
+    // The probe cannot be disabled either, and its hits are unclaimed.
     assert!(matches!(traced.0.close(), Err(ClientError::Gone(_))));
     assert_eq!(subject.ask("spans 10"), "done");
     assert_no_page_is_writable_and_executable(&subject);

@@ -52,7 +52,7 @@ fn probes_are_listed() {
     assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
     assert_eq!(consumer.0.list("subject::*more:").unwrap().len(), 1);
     assert_eq!(consumer.0.list("subject::process??subject??more:").unwrap().len(), 1);
-    // As in every kernel: BEGIN, END and ERROR have the first numbers, and timers the last.
+    // As in every kernel, BEGIN, END and ERROR have the first numbers, and timers the last.
     let own = consumer.0.list("dtrace:::").unwrap();
     let own: Vec<_> = own.iter().map(|of| (of.id, &*of.name)).collect();
     assert_eq!(own, [(1, "BEGIN"), (2, "END"), (3, "ERROR")]);
@@ -267,7 +267,7 @@ fn children_are_made_where_a_probe_is_enabled() {
     subject.end();
 }
 
-/// What another thread makes at run time is either complete or not begun in the child.
+/// A probe that another thread makes at run time is either complete or not started in the child.
 #[test]
 fn children_can_start_while_others_make_probes() {
     let mut subject = Subject::new("jump");
@@ -296,7 +296,7 @@ fn it_ends_and_begins_again() {
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
     assert_eq!(
         subject.ask("start"),
-        "sdt_process is started already in this process; start it once, and keep the Process that start() returns"
+        "sdt_process is already started in this process; start it once, and keep the Process that start() returns"
     );
     for _ in 0..3 {
         let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
@@ -354,7 +354,7 @@ fn an_unclaimed_program_has_room_for_its_variables() {
     subject.end();
 }
 
-/// As many consumers as there is room for. The next one gets the reason, and the others notice nothing.
+/// The greatest number of consumers is connected. The next one gets the reason, and the others are not affected.
 #[test]
 fn there_is_an_end_to_consumers() {
     let mut subject = Subject::new("jump");
@@ -362,7 +362,7 @@ fn there_is_an_end_to_consumers() {
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
     let refused = dtrace::Client::connect(line).unwrap_err().to_string();
-    let why = "3 consumers trace this process, which is the limit; end one of them";
+    let why = "3 consumers trace this process, which is the limit; stop one of them";
     assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {

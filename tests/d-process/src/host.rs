@@ -197,11 +197,11 @@ impl Kernel for Process {
             Number::Ustackdepth => self.machine.ustackdepth,
             Number::Pid => self.machine.pid,
             Number::Ppid => self.machine.ppid,
-            // SAFETY: asks the kernel, and nothing else.
+            // SAFETY: a system call without arguments.
             Number::Tid => u64::from(unsafe { libc::gettid() }.unsigned_abs()),
-            // SAFETY: as above.
+            // SAFETY: a system call without arguments.
             Number::Uid => unsafe { libc::getuid() }.into(),
-            // SAFETY: as above.
+            // SAFETY: a system call without arguments.
             Number::Gid => unsafe { libc::getgid() }.into(),
             Number::Curthread
             | Number::Ipl

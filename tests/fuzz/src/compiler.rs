@@ -15,6 +15,7 @@ struct Anywhere;
 impl Surroundings for Anywhere {
     fn probes(&self, description: &Description) -> Matches {
         let argument = |native: &str, mapping| Argument {
+            name: String::new(),
             native: native.into(),
             translated: String::new(),
             mapping,

@@ -90,7 +90,8 @@ pub fn run(input: &[u8]) {
     for (id, (variable, size, data)) in (1..).zip(&input.aggregations) {
         let (variable, size, records) = ((variable % 4).into(), (*size).into(), describe(data));
         let name = String::new();
-        let aggregation = AggDescription { id, variable, name, epid: 1, size, records };
+        let aggregation =
+            AggDescription { id, variable, name, epid: 1, size, records, names: Vec::new() };
         tables.aggregations.insert(id, aggregation);
     }
     let mut texts =

@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name, as rustc has it.
+    /// The name of its target in rustc.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Armv7m => "thumbv7m-none-eabi",
@@ -37,7 +37,7 @@ impl Target {
 /// Why the board does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
-    /// Something it needs is missing.
+    /// A program or file that it needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The example could not be built.
@@ -103,7 +103,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // Nothing can be done about a QEMU that cannot be killed.
+        // If QEMU cannot be killed, there is nothing left to do.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
@@ -112,8 +112,8 @@ impl Drop for Board {
 /// Cargo's `rustc` for it, optimised for size. Still missing: which target of the package.
 fn cargo(target: Target) -> Result<Command, BuildError> {
     let mut command = crate::setup::cargo_for("rustc", target.name(), "core")?;
-    // What link-time optimisation needs is in every crate, but only the program asks for it: as a setting of the profile, cargo
-    // would compile all macros once more, which modules for kernels have had compiled already.
+    // Every crate contains the bitcode for link-time optimisation, but only the program enables it. With a setting of
+    // the profile, cargo would recompile all macros, which builds of kernel modules have compiled already.
     let flags = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
     let flags = flags.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default().split('\u{1f}');
     let flags = flags.filter(|flag| !flag.is_empty()).chain(["-Cembed-bitcode=yes"]);

@@ -14,12 +14,12 @@ use crate::{symbols, workspace};
 /// Its package.
 pub const PACKAGE: &str = "stand-in-kernel";
 
-/// The file that says what it is built for.
+/// The target file of the kernel.
 pub(crate) fn target_file(arch: Arch) -> PathBuf {
     workspace::root().join("targets").join(format!("{arch}-stand-in-kernel.json"))
 }
 
-/// What it is built for, as the toolchain takes it.
+/// Returns the target file in the form for the toolchain.
 ///
 /// # Errors
 /// The target file cannot be read or written.

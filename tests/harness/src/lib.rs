@@ -21,7 +21,7 @@ pub mod zig;
 /// Set by `cargo xtask test --all`: tests leave nothing out.
 pub const EVERYTHING: &str = "SDT_TEST_ALL";
 
-/// Whether what takes long is wanted, too.
+/// Returns whether slow tests run, too.
 pub fn everything() -> bool {
     std::env::var_os(EVERYTHING).is_some()
 }

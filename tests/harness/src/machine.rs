@@ -19,10 +19,10 @@ use sdt_protocol::MAILBOX;
 
 use crate::{qemu, symbols};
 
-/// So much of what QEMU says is kept for error messages.
+/// The number of bytes of QEMU's output that are kept for error messages.
 const KEPT: usize = 4096;
 
-/// How the machine is made.
+/// The options of a machine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Its architecture.
@@ -39,10 +39,10 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The line to the machine could not be made.
-    #[error("cannot make a line to the machine: {0}")]
+    #[error("cannot create the line to the machine: {0}")]
     Line(std::io::Error),
     /// The memory of the machine could not be made, or not be written to.
-    #[error("cannot make or write to the memory of the machine: {0}")]
+    #[error("cannot create or write the memory of the machine: {0}")]
     Memory(std::io::Error),
     /// QEMU could not be started.
     #[error("cannot run {}: {source}", .qemu.display())]
@@ -54,7 +54,7 @@ pub enum MachineError {
     },
 }
 
-/// A running machine. When this is dropped the machine is gone, and if we are killed, it goes too.
+/// A running machine. It ends when this value is dropped, and when this process is killed.
 pub struct Machine {
     arch: Arch,
     child: Child,
@@ -72,8 +72,8 @@ impl fmt::Debug for Machine {
 impl Machine {
     /// Starts the machine. Returns it and our end of its serial line.
     ///
-    /// The thread that calls this has to live as long as the machine: it is what Linux takes for the
-    /// parent whose death ends the machine.
+    /// The calling thread must live as long as the machine: Linux treats it as the parent, and its death ends the
+    /// machine.
     ///
     /// # Errors
     /// QEMU could not be started.
@@ -120,7 +120,7 @@ impl Machine {
         command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-no-reboot", "-monitor", "none"]);
         command.args(qemu::machine_options(options.arch));
-        // As a boot loader does, which puts them behind the kernel.
+        // As a boot loader does, which places them after the kernel.
         let symbols = symbols::file(&options.kernel);
         if symbols.exists() {
             let address = qemu::symbols_address(options.arch);
@@ -145,7 +145,7 @@ impl Machine {
         self.child.id()
     }
 
-    /// How the machine ended, if it does within this time.
+    /// Waits for the end of the machine; returns how it ended, or `None` after this time.
     pub fn ended(&mut self, within: Duration) -> Option<Ended> {
         let end = Instant::now() + within;
         loop {
@@ -177,7 +177,7 @@ fn memory() -> std::io::Result<File> {
     Ok(file)
 }
 
-/// How a machine ended.
+/// The reason for the end of a machine.
 #[derive(Clone, Debug)]
 pub struct Ended {
     arch: Arch,
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(line.read(&mut [0]).unwrap(), 0);
         let ended = machine.ended(Duration::from_secs(10)).unwrap();
         assert!(!ended.in_order());
-        // What it said arrives by another thread.
+        // Another thread receives its output.
         let wait = Instant::now() + Duration::from_secs(10);
         let mut text = ended.to_string();
         while !text.contains("no such kernel") && Instant::now() < wait {

@@ -71,7 +71,7 @@ pub const fn symbols_address(arch: Arch) -> u64 {
 /// QEMU's exit status when the kernel has powered the machine off in order.
 pub const fn powered_off(arch: Arch) -> i32 {
     match arch {
-        // What the kernel writes to `isa-debug-exit`, doubled, plus one.
+        // The exit status: twice the value that the kernel writes to `isa-debug-exit`, plus one.
         Arch::X86_64 => 33,
         Arch::Aarch64 | Arch::Riscv64 => 0,
     }
@@ -87,7 +87,7 @@ pub fn find(arch: Arch) -> Result<PathBuf, SetupError> {
         None => setup::program(program(arch), &package(arch))?,
     };
     if let Some((file, package)) = firmware(arch) {
-        // Where QEMU looks, seen from its program; a link to a package that is not there is nothing.
+        // The folders that QEMU searches, relative to its program; a link to a missing package is ignored.
         let folder = qemu.parent().and_then(Path::parent).map(|prefix| prefix.join("share/qemu"));
         if folder.is_some_and(|folder| folder.is_dir() && !folder.join(file).exists()) {
             setup::install(&format!("the firmware {file} is"), &[package])?;
@@ -96,7 +96,7 @@ pub fn find(arch: Arch) -> Result<PathBuf, SetupError> {
     Ok(qemu)
 }
 
-/// Of the packages that may have QEMU for an architecture, the first that the distribution knows.
+/// Returns the first package that the distribution offers among those that may contain QEMU for an architecture.
 fn package(arch: Arch) -> String {
     setup::update_lists();
     let known = |package: &&&str| {

@@ -40,7 +40,7 @@ pub enum SessionError {
     /// A program that it needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// It could not be built.
+    /// The kernel could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The machine could not be started.
@@ -61,7 +61,7 @@ pub enum SessionError {
     #[error("{0}")]
     Failed(Box<Failure>),
     /// The kernel does not belong to this consumer.
-    #[error("the kernel's {what} is {found}, not {expected}; build it again")]
+    #[error("{what} of the kernel is {found}, not {expected}; build the kernel again")]
     Foreign {
         /// The property that differs.
         what: &'static str,
@@ -72,12 +72,12 @@ pub enum SessionError {
     },
 }
 
-/// How a kernel failed.
+/// The failure of a kernel.
 #[derive(Debug)]
 pub struct Failure {
     /// The error on the line.
     pub error: WireError,
-    /// How the machine ended, if it did.
+    /// The reason for the machine's end, if it has ended.
     pub ended: Option<Ended>,
     /// The last lines of the kernel's console.
     pub console: Vec<String>,

@@ -1,4 +1,4 @@
-//! What only tests need, found or installed.
+//! Finds or installs programs that only tests need.
 
 use std::fs::File;
 use std::process::Command;
@@ -16,18 +16,18 @@ use crate::workspace;
 const INSTALL: Duration = Duration::from_secs(1800);
 const SHORT: Duration = Duration::from_secs(60);
 
-/// The toolchain for modules and kernels of this workspace; installs one if there is none.
+/// Returns the toolchain for modules and kernels of this workspace; installs one if none exists.
 ///
 /// # Errors
-/// There is none and none could be installed.
+/// No toolchain exists and none could be installed.
 pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
     cargo_sdt::internal::setup::toolchain(&workspace::project(), arch)
 }
 
-/// Python's installer, as a command that wants its arguments; installs it if there is none.
+/// Returns Python's installer as a command without arguments; installs it if it is missing.
 ///
 /// # Errors
-/// One of them is missing and cannot be installed.
+/// The component is missing and cannot be installed.
 pub fn pip() -> Result<Command, SetupError> {
     let python = program("python3", "python3")?;
     let pip = || {
@@ -46,11 +46,11 @@ pub fn pip() -> Result<Command, SetupError> {
     Ok(pip())
 }
 
-/// The standard library for a target, of the toolchain that programs are built with here; has rustup install it if it is
+/// Checks that the toolchain of this workspace has the standard library for a target; lets rustup install it if it is
 /// missing.
 ///
 /// # Errors
-/// One of them is missing and cannot be installed.
+/// The component is missing and cannot be installed.
 pub fn target(target: &str) -> Result<(), SetupError> {
     let there = || {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -61,7 +61,8 @@ pub fn target(target: &str) -> Result<(), SetupError> {
     if there() {
         return Ok(());
     }
-    // Of two rustups that run at a time, one fails. Without the lock, its caller would compile `core`, and that is all.
+    // If two rustups run at the same time, one of them fails. Then its caller compiles `core` itself, so a lock that cannot
+    // be taken is not an error.
     let folder = workspace::build_dir();
     let _locked = std::fs::create_dir_all(&folder)
         .and_then(|()| File::create(folder.join("rustup.lock")))
@@ -86,12 +87,12 @@ fn has_core(folder: &str) -> bool {
     files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libcore-"))
 }
 
-/// Cargo's `build` or `rustc`, of this workspace and for a target without a system: with the standard library that rustup has for the
-/// target, which is what readers of a guide do, or, where there is no rustup, with these crates of it from their sources.
-/// Still missing: the target, the target directory, the package.
+/// Returns cargo's `build` or `rustc` for this workspace and a target without an operating system. It uses the standard
+/// library that rustup has for the target, as readers of a guide do; without rustup, it compiles these crates of the
+/// standard library from their sources. The caller adds the target, the target directory and the package.
 ///
 /// # Errors
-/// There are no sources of `core` either.
+/// Neither the standard library nor the sources of `core` exist.
 pub fn cargo_for(subcommand: &str, target: &str, crates: &str) -> Result<Command, SetupError> {
     if self::target(target).is_err() {
         return Ok(toolchain(Arch::default())?.cargo(subcommand, crates));
@@ -107,7 +108,7 @@ pub fn cargo_for(subcommand: &str, target: &str, crates: &str) -> Result<Command
 /// Installs a nightly compiler and cargo-fuzz if they are missing.
 ///
 /// # Errors
-/// One of them is missing and cannot be installed.
+/// The component is missing and cannot be installed.
 pub fn cargo_fuzz() -> Result<(), SetupError> {
     let there = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);

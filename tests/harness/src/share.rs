@@ -283,7 +283,7 @@ impl Share {
             }
             None => {
                 pipe.to_send
-                    .extend(gone(dtrace::client::CHANNEL, "the machine is shared by too many"));
+                    .extend(gone(dtrace::client::CHANNEL, "too many programs share the machine"));
                 pipe.send();
             }
         }
@@ -371,7 +371,7 @@ impl Share {
         }
         let mut reason = match (&self.panicked, ended) {
             (Some(message), _) => format!("the kernel panicked: {message}"),
-            (None, Some(ended)) => format!("the machine is gone: {ended}"),
+            (None, Some(ended)) => format!("the machine has ended: {ended}"),
             (None, None) => "the machine has closed its line".into(),
         };
         for line in &self.console {

@@ -11,10 +11,10 @@ use cargo_sdt::internal::toolchain::profile_flags;
 
 use crate::{setup, workspace};
 
-/// As in `profile.release.opt-level`.
+/// The value of `profile.release.opt-level`.
 const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
 
-/// As in rustc's `-Clto`.
+/// The value of rustc's `-Clto`.
 const LTO: [&str; 3] = ["off", "thin", "fat"];
 /// The packages that are compiled at a build's level: those with sites, and the one that hands over their arguments.
 const WITH_SITES: [&str; 3] = ["illumos-stress", "illumos-execsw-hook", "sdt-core"];
@@ -102,7 +102,7 @@ fn frame_pointers_by_option(folder: &Path) -> PathBuf {
     assert!(text.contains(with));
     let file = folder.join("x86_64-illumos-kmod-frame-pointers-by-option.json");
     let other = text.replace(with, without);
-    // Cargo builds everything anew when it is newer.
+    // Cargo rebuilds everything if the file is newer.
     if std::fs::read_to_string(&file).ok().as_ref() != Some(&other) {
         std::fs::write(&file, other).unwrap();
     }

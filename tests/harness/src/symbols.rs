@@ -7,7 +7,7 @@ use cargo_sdt::internal::whole;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use sdt_protocol::symbols::{Symbol, table};
 
-/// Where those of a kernel are.
+/// The address of the symbols in a kernel.
 pub fn file(kernel: &Path) -> PathBuf {
     kernel.with_extension("symbols")
 }

@@ -17,7 +17,7 @@ use cargo_sdt::internal::output;
 /// Console lines kept for error messages.
 pub(crate) const KEPT: usize = 20;
 
-/// What can go wrong on the line.
+/// An error on the line.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The machine is gone.
@@ -26,7 +26,7 @@ pub enum WireError {
     /// The machine takes nothing.
     #[error("the line to the kernel is full")]
     Stuck,
-    /// There are as many consumers as there can be.
+    /// The greatest number of consumers is connected.
     #[error("all channels of the line to the kernel are taken")]
     NoChannel,
     /// Reading or writing failed.
@@ -35,12 +35,12 @@ pub enum WireError {
     /// The kernel has not come up in time.
     #[error("the kernel did not come up within {} s", .0.as_secs())]
     NotUp(Duration),
-    /// No answer in time.
+    /// The kernel did not answer within the limit.
     #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
     NoAnswer {
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// How long was waited.
+        /// The limit.
         limit: Duration,
     },
     /// A consumer could not go on.
@@ -58,7 +58,7 @@ pub enum WireError {
     /// The kernel answered something else.
     #[error("the kernel answered {request} with {reply:?}")]
     Strange {
-        /// What was asked.
+        /// The request.
         request: &'static str,
         /// What came.
         reply: Box<Reply>,
@@ -80,9 +80,9 @@ pub struct Wire(Arc<Mutex<Inner>>);
 struct Inner {
     line: UnixStream,
     decoder: Decoder,
-    /// For the bench.
+    /// Answers and events for the bench.
     arrived: VecDeque<Event>,
-    /// For each consumer.
+    /// Bytes for each consumer.
     ports: BTreeMap<u8, VecDeque<u8>>,
     console: VecDeque<String>,
     /// Console lines are shown as they come.
@@ -128,7 +128,7 @@ impl Wire {
         self.inner().damaged
     }
 
-    /// What the kernel panicked over, if it has.
+    /// The message of the kernel's panic, if it has panicked.
     pub fn panicked(&self) -> Option<String> {
         self.inner().panicked.clone()
     }
@@ -269,7 +269,7 @@ impl Inner {
                         None => self.damaged += 1,
                     }
                 }
-                // What firmware says on the line before the kernel runs is damage, too.
+                // The output of the firmware before the kernel starts is not a frame either.
                 Some(Arrived::Ours(Err(_))) => self.damaged += 1,
             }
         }
@@ -332,7 +332,7 @@ fn transport_error(error: WireError) -> TransportError {
     }
 }
 
-/// What a request is called in messages.
+/// Returns the name of a request for messages.
 pub fn name(request: &Request) -> &'static str {
     match request {
         Request::Hello { .. } => "hello",

@@ -26,7 +26,7 @@ pub enum WorkloadError {
         /// The fault of the line.
         problem: Problem,
     },
-    /// There is nothing in it to execute.
+    /// The log contains no execution.
     #[error(
         "{}: no successful execve; record one with strace -f -e trace=execve -o FILE COMMAND",
         .0.display()
@@ -41,7 +41,7 @@ pub enum Problem {
     #[error("\"{0}\" is not a process id")]
     Pid(String),
     /// The first argument is not a whole string.
-    #[error("the path of execve is not a whole string")]
+    #[error("the path of execve is not a complete string")]
     Path,
     /// An escape in a string that strace does not write.
     #[error("\"\\{0}\" is not an escape that strace writes")]
@@ -119,7 +119,7 @@ enum Event {
 
 fn event(line: &str) -> Result<Option<Event>, Problem> {
     if let Some((prefix, rest)) = line.split_once("execve(") {
-        // In another call's arguments it is inside of quotes.
+        // In the arguments of another call it is inside quotes.
         if prefix.contains('"') || prefix.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
             return Ok(None);
         }
@@ -302,7 +302,7 @@ mod tests {
         std::fs::write(&file, "7 execve(\"/a\n").unwrap();
         let error = read(&file).unwrap_err().to_string();
         assert!(
-            error.ends_with("log: line 1: the path of execve is not a whole string"),
+            error.ends_with("log: line 1: the path of execve is not a complete string"),
             "{error}"
         );
         std::fs::write(&file, "7 +++ exited with 0 +++\n").unwrap();

@@ -58,24 +58,24 @@ const WHEELS: [Wheel; 2] = [
 /// Why there is no compiler.
 #[derive(Debug, thiserror::Error)]
 pub enum ZigError {
-    /// It is not here and cannot be fetched: there is no pip, or no network.
+    /// The compiler is missing and cannot be fetched, because pip or the network is missing.
     #[error("ziglang {version} is not in build/zig and cannot be fetched: {reason}")]
     Unavailable {
         /// Its version.
         version: &'static str,
-        /// What pip, or the set-up, said.
+        /// The error of pip or of the set-up.
         reason: String,
     },
-    /// What was fetched is not what was asked for.
-    #[error("ziglang {version} is not the one that was pinned: {reason}")]
+    /// The fetched file is not the requested one.
+    #[error("ziglang {version} does not match the pinned hash: {reason}")]
     OtherFile {
         /// Its version.
         version: &'static str,
-        /// What pip said.
+        /// The error of pip.
         reason: String,
     },
-    /// There is no version with the headers of that release.
-    #[error("no headers of FreeBSD {0} can be had: there are those of 14 and 15")]
+    /// No version has the headers of that release.
+    #[error("the headers of FreeBSD {0} are not available; use FreeBSD 14 or 15")]
     NoHeaders(u32),
     /// A file could not be read or written.
     #[error("{}: {source}", .file.display())]
@@ -90,15 +90,15 @@ pub enum ZigError {
 /// Why there is no module.
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleError {
-    /// It does not compile.
+    /// The program does not compile.
     #[error("compiling {}: {source}", .file.display())]
     Compile {
         /// The file.
         file: PathBuf,
-        /// What the compiler said.
+        /// The output of the compiler.
         source: ProcessError,
     },
-    /// It cannot be linked, or must not be loaded.
+    /// The module cannot be linked, or the check refuses it.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
@@ -156,8 +156,8 @@ impl Zig {
     pub fn cc(&self, arch: Arch) -> Command {
         let mut command = self.command("cc");
         command.arg("-target").arg(format!("{}-freebsd.{}.0", arch.name(), self.freebsd));
-        // For all kernels of the release, as modules in Rust are; zig defines it as that of a later one. (Of
-        // 1500000, `MODULE_KERNEL_MAXVER` would make 1499999.)
+        // The value for all kernels of the release, as for modules in Rust; zig defines the value of a later kernel.
+        // (For 1500000, `MODULE_KERNEL_MAXVER` would be 1499999.)
         command.arg("-U__FreeBSD_version");
         command.arg(format!("-D__FreeBSD_version={}00001", self.freebsd));
         command.args(["-D_KERNEL", "-DKDTRACE_HOOKS", "-DKLD_MODULE", "-ffreestanding", "-O2"]);
@@ -240,7 +240,7 @@ fn folder() -> PathBuf {
 /// Prints a warning directly to standard error, because the test harness hides the captured output of tests that pass.
 fn skipped(error: &ZigError) {
     let line = "=".repeat(72);
-    let text = format!("\n{line}\nSKIPPED: nothing is compared with C. {error}\n{line}\n");
+    let text = format!("\n{line}\nSKIPPED: the comparison with C. {error}\n{line}\n");
     // A closed standard error is no reason to fail.
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -326,7 +326,7 @@ mod tests {
         let error = Zig::with_headers_of(13).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no headers of FreeBSD 13 can be had: there are those of 14 and 15"
+            "the headers of FreeBSD 13 are not available; use FreeBSD 14 or 15"
         );
     }
 }

@@ -58,7 +58,7 @@ impl Kernel for Machine {
         load::load(address, into)
     }
 
-    /// Processes have no memory of their own: what probes hand over as theirs is the kernel's.
+    /// Processes have no memory of their own: the addresses that probes pass as user addresses are in the kernel.
     fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
         load::load(address, into)
     }
@@ -75,14 +75,14 @@ impl Kernel for Machine {
         Some(match which {
             Number::Pid => process::pid().into(),
             Number::Tid | Number::Curthread => process::thread(),
-            // No thread waits for a CPU.
+            // Threads never wait for a CPU.
             Number::Vtimestamp => timer::now_ns(),
-            // What runs is root's, in no jail, and has made no system call that failed.
+            // All threads run as root, outside a jail, and no system call has failed.
             Number::Uid | Number::Gid | Number::Jid | Number::Errno => 0,
             // The log does not say which process forked the one that executes an image.
             Number::Ppid => 1,
             Number::Ipl => u64::from(process::interrupts() != 0),
-            // No instruction of a process is ever executed.
+            // The kernel never executes an instruction of a process.
             Number::Ustackdepth | Number::Ucaller => 0,
             Number::Walltimestamp => return clock::now_ns(),
             Number::Stackdepth | Number::Caller => return None,
@@ -118,7 +118,7 @@ impl Kernel for Machine {
                 true
             }
             Destruction::Panic => panic!("dtrace: panic action"),
-            // There is no debugger, and no process that could be stopped.
+            // The kernel has no debugger, and no process that could be stopped.
             Destruction::Breakpoint | Destruction::Stop | Destruction::Raise(_) => false,
         }
     }

@@ -111,9 +111,8 @@ impl Worker {
     }
 }
 
-/// What all CPUs but the first one do: execute images and what the first one wants done besides, sleep
-/// when there is nothing. Interrupts are off at
-/// the call.
+/// The loop of all CPUs except the first: executes images and other requests of the first CPU, and sleeps when there
+/// are none. Interrupts are off at the call.
 pub(crate) fn work_forever() -> ! {
     cpu::restore_interrupts(true);
     let mut worker = Worker::default();

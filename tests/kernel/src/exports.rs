@@ -126,8 +126,8 @@ pub(crate) extern "C" fn dtrace_probe(
     Origin::called(frame_pointer()).of(|| probe(id, [arg0, arg1, arg2, arg3, arg4]));
 }
 
-/// A hit, of which the [`Origin`] is known. Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel
-/// down there; here too, but it says why.
+/// A hit with a known [`Origin`]. Probe context. FreeBSD does not check the id and crashes on id 0; this kernel panics
+/// with a reason.
 pub(crate) fn probe(id: u32, args: [usize; 5]) {
     if panic::panicked() {
         return;

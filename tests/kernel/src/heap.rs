@@ -19,8 +19,7 @@ static ALLOCATOR: Heap = Heap;
 
 const LAST_RESORT: usize = 256 << 10;
 
-/// What a panicking CPU allocates from, for the CPU that held the heap's lock may be the one that was
-/// stopped. Nothing of it is given back.
+/// The memory from which a panicking CPU allocates, because a stopped CPU may hold the heap's lock. It is never freed.
 struct LastResort {
     bytes: UnsafeCell<[u8; LAST_RESORT]>,
     used: AtomicUsize,

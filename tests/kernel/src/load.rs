@@ -20,7 +20,8 @@ pub(crate) fn init(ram: Range<u64>) {
     RAM[1].store(ram.end, Ordering::Relaxed);
 }
 
-/// Copies memory, all of `into`; says whether it is there. Probe context: whatever stands there by then.
+/// Copies memory until `into` is full; returns whether all of it is mapped. Probe context: the memory may change during
+/// the copy.
 pub(crate) fn load(address: u64, into: &mut [u8]) -> bool {
     let mut at = address;
     let mut rest = into;

@@ -109,7 +109,7 @@ pub(crate) fn init() {
     unsafe { crate::arch::switch_tables(root) };
 }
 
-/// There are not enough page frames.
+/// Not enough page frames are free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutOfMemory;
 
@@ -178,8 +178,8 @@ pub(crate) fn flush_everywhere() {
     });
 }
 
-/// Returns the physical address of an address that the kernel can read. Any context: takes no lock, and uses the tables as they
-/// are or were while another CPU changes them.
+/// Returns the physical address of an address that the kernel can read. Any context: takes no lock; while another CPU
+/// changes the tables, the result may be that of before or after the change.
 pub(crate) fn physical(address: u64) -> Option<u64> {
     translate(address).map(|(physical, _)| physical)
 }

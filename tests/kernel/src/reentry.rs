@@ -77,8 +77,8 @@ fn reentered(rounds: u32, consumer: ConsumerId) -> Result<Reentered, sdt_framewo
     Ok(result)
 }
 
-/// Arms these, and no other. All CPUs are in the rendezvous, so none is in another interrupt or in a
-/// handler: what comes after is fired with all of these armed, what came before has been counted.
+/// Arms exactly these probes. All CPUs are in the rendezvous, so none is in another interrupt or in a handler: later
+/// hits fire with all of these armed, earlier hits have been counted.
 fn arm(probes: &[Which]) {
     let cpus = smp::online();
     let [arrived, armed] = [const { AtomicUsize::new(0) }; 2];

@@ -152,7 +152,7 @@ impl Server {
         }
     }
 
-    /// Does the next thing for who traces; says whether there was any.
+    /// Handles the next request of a consumer; returns whether there was one.
     fn serve_consumers(&mut self) -> bool {
         // The line is there as long as the machine is.
         self.consumers.step(&mut self.wire).unwrap_or(false)

@@ -1,8 +1,8 @@
-//! The stack of what has fired, for `stack()`: return addresses up the chain of frame pointers, which the kernel keeps and so
-//! do modules.
+//! The stack of a hit, for `stack()`: the return addresses in the chain of frame pointers, which the kernel and modules
+//! keep.
 //!
-//! Between a hit and the walk are frames of the framework, whose number is the compiler's affair. So whatever comes in from
-//! outside, a module's call or an interrupt, leaves where it has come from, for as long as it is in the kernel's hands.
+//! Between a hit and the walk are frames of the framework, whose number depends on the compiler. Therefore every entry
+//! from outside, a module's call or an interrupt, stores its origin for as long as the kernel handles it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

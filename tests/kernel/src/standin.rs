@@ -26,9 +26,9 @@ sdt_provider! {
     /// Probes of the stand-in kernel itself. All carry the number of the pass on its CPU, and that number's
     /// complement.
     pub standin {
-        /// In a loop of nothing else.
+        /// In a loop that contains no other code.
         fn tight(n: u64, not_n: u64);
-        /// With arguments that calls compute.
+        /// With arguments that are computed by calls.
         fn costly(n: u64, not_n: u64);
         /// With interrupts off.
         fn masked(n: u64, not_n: u64);

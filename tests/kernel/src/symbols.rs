@@ -6,7 +6,7 @@ use sdt_protocol::symbols::Table;
 use crate::arch::SYMBOLS;
 use crate::paging;
 
-/// Shows what stands at an address of the kernel's. Any context.
+/// Passes the symbol at an address of the kernel to `show`. Any context.
 pub(crate) fn at(address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
     let from = paging::direct(SYMBOLS) as *const u8;
     // SAFETY: RAM in the direct map, which nothing but the table is in: the heap ends before it.

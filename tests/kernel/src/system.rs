@@ -1,5 +1,5 @@
-//! The system that this kernel stands in for: FreeBSD, until the host asks for illumos. What differs between them is
-//! behind one trait.
+//! The system that this kernel stands in for: FreeBSD, unless the host selects illumos. One trait contains everything
+//! that differs between them.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -37,25 +37,25 @@ pub(crate) trait System: Sync {
     /// Returns the address of a module and the protections of its segments.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// No module has this name.
     fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal>;
 
     /// Executes an image in a process of this CPU, as far as modules see it. Interrupts are on.
     fn execute(&self, pid: u32, path: &CStr);
 
-    /// Writes to a sysctl, as sysctl(8): what fires a module's probe by hand.
+    /// Writes to a sysctl, as sysctl(8) does; this fires a module's probe on request.
     ///
     /// # Errors
-    /// There is no such sysctl, or its handler refuses.
+    /// The sysctl does not exist, or its handler returned an error.
     fn write_sysctl(&self, name: &str, value: &str) -> Result<(), Refusal> {
         let _ = value;
         Err(refusal(EINVAL, &format_args!("{name}: {} has no sysctls", self.name())))
     }
 
-    /// The data of a kstat, as kstat(8) reads it: what fires a module's probe by hand.
+    /// Returns the data of a kstat, as kstat(8) does; this fires a module's probe on request.
     ///
     /// # Errors
-    /// There is no such kstat, or its module refuses.
+    /// The kstat does not exist, or its module returned an error.
     fn read_kstat(&self, name: &str) -> Result<Vec<u8>, Refusal> {
         Err(refusal(EINVAL, &format_args!("{name}: {} has no kstats", self.name())))
     }
@@ -64,7 +64,8 @@ pub(crate) trait System: Sync {
     /// that serves consumers calls this, and only that CPU patches.
     fn sites(&self, probe: u32) -> Vec<FiringSite>;
 
-    /// Shows what stands at an address of a loaded module's, and says whether it is one. Called by threads.
+    /// Passes the symbol at an address of a loaded module to its last argument, and returns whether the address belongs
+    /// to a module. Called by threads.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool;
 
     /// Asks the handlers of DTrace's providers to claim a trap, and returns the answer of the one that does: the instruction to
@@ -97,7 +98,7 @@ pub(crate) struct FiringSite {
 pub(crate) struct Trap<'a> {
     /// Its address.
     pub(crate) address: u64,
-    /// It is a breakpoint; else there is no such instruction.
+    /// The trap is a breakpoint; otherwise it is an undefined instruction.
     pub(crate) breakpoint: bool,
     /// The registers.
     pub(crate) frame: &'a mut TrapFrame,
@@ -137,7 +138,7 @@ pub(crate) fn current() -> &'static dyn System {
 /// Returns the text of a module as it is now.
 ///
 /// # Errors
-/// There is none of this name.
+/// No module has this name.
 pub(crate) fn read_text(file: &str) -> Result<Vec<u8>, Refusal> {
     let (base, segments) = current().segments(file)?;
     let mut bytes = Vec::new();

@@ -23,11 +23,10 @@ struct Stored {
 }
 
 impl Stored {
-    /// Stores the bytes. Text is mapped read-only and stays so: the store goes to the same memory in
-    /// the direct map.
+    /// Stores the bytes. Text remains mapped read-only: the store goes to the same memory in the direct map.
     ///
     /// # Safety
-    /// The bytes are those of a site of this kernel, and CPUs may execute what it holds then.
+    /// The bytes are those of a site of this kernel, and CPUs may execute them afterwards.
     unsafe fn store(&self) {
         let address = self.address;
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;

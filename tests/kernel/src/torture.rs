@@ -283,7 +283,7 @@ impl Driver<'_> {
                     self.result.disabled -= 1;
                 }
             } else if self.states[index] != Now::Off {
-                // Not one of the changes that were asked for.
+                // Not one of the requested changes.
                 self.disable(index);
                 self.result.disabled -= 1;
                 self.states[index] = Now::Off;

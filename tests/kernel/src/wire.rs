@@ -16,7 +16,7 @@ static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Time that a panicking kernel waits for a host that does not read.
 const LAST_WORDS_NS: u64 = 2_000_000_000;
-/// So many bytes of consumers are kept until they are looked at; further ones are lost.
+/// The number of bytes from consumers that are buffered until they are read; further bytes are lost.
 const KEPT: usize = 64 << 10;
 
 /// This end of the line. Only the first CPU has it.
@@ -107,8 +107,8 @@ impl Stream for Wire {
     }
 }
 
-/// Sends what a panicking kernel has to say, whatever the line was doing: the host finds one damaged
-/// frame before it at most. All other CPUs have been stopped.
+/// Sends the message of a panicking kernel in any state of the line: the host sees at most one damaged frame before it.
+/// All other CPUs have been stopped.
 pub(crate) fn send_last(event: &Event) {
     // SAFETY: all other CPUs have been stopped.
     let mut uart = unsafe { Uart::new() };

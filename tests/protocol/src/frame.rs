@@ -28,7 +28,7 @@ pub enum FrameError {
     /// The checksum is not that of the bytes, or bytes are missing or left over, or they are not
     /// the encoding of the expected message.
     Content,
-    /// No zero byte within [`MAX_FRAME`] bytes.
+    /// [`MAX_FRAME`] bytes contain no zero byte.
     TooLong,
 }
 

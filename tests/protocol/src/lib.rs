@@ -1,11 +1,10 @@
-//! What the stand-in kernel and the bench around it say to each other, beside what consumers say.
+//! The messages between the stand-in kernel and the test bench, in addition to those of consumers.
 //!
-//! On the line that the two share, consumers speak `dtrace-protocol`; the bench has a channel of its own there, the one
-//! that is not theirs ([`OTHERS`](dtrace_protocol::OTHERS)).
+//! On the line, consumers use `dtrace-protocol`; the bench uses the channel [`OTHERS`](dtrace_protocol::OTHERS).
 //!
-//! The host sends [`Request`]s, each with a sequence number; the kernel answers each with exactly one
-//! [`Event::Reply`] of that number and sends other [`Event`]s whenever there is something to say.
-//! On the wire every message is one [frame]: postcard, a CRC-32, COBS, a zero byte.
+//! The host sends [`Request`]s, each with a sequence number. The kernel answers each with exactly one [`Event::Reply`]
+//! of that number, and sends other [`Event`]s at any time. On the wire every message is one [frame]: postcard, a
+//! CRC-32, COBS, a zero byte.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
@@ -28,16 +27,16 @@ pub const MAILBOX: u64 = symbols::Table::ROOM as u64;
 /// Size of the mailbox, in bytes.
 pub const MAILBOX_ROOM: usize = 4 << 20;
 
-/// From the host to the kernel.
+/// A message from the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Comes back in the reply.
     pub seq: u32,
-    /// What is asked.
+    /// The request.
     pub request: Request,
 }
 
-/// What the host can ask of the kernel.
+/// The requests of the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// The first request. Answer: [`Reply::Hello`].
@@ -47,12 +46,12 @@ pub enum Request {
     },
     /// Be another FreeBSD's kernel from here on; no module is loaded yet. Answer: [`Reply::Done`].
     FreeBsd {
-        /// Its `__FreeBSD_version`.
+        /// The `__FreeBSD_version` of the kernel.
         version: i32,
     },
     /// Be illumos's kernel from here on; no module is loaded yet. On x86_64 only. Answer: [`Reply::Done`].
     Illumos {
-        /// What becomes of probes' calls.
+        /// The way in which krtld marks the calls of probes.
         sites: Sites,
     },
     /// Load a module, as kldload(8) does, or modload(8). Answer: [`Reply::Done`].
@@ -72,7 +71,7 @@ pub enum Request {
     /// Execute these images, spread over the CPUs, each through the `process_exec` event handlers.
     /// The answer, [`Reply::Executed`], comes when all are done.
     Exec {
-        /// In the order of the log.
+        /// The images in the order of the log.
         execs: Vec<Exec>,
     },
     /// Write to a sysctl, as sysctl(8) does. Answer: [`Reply::Done`].
@@ -93,22 +92,22 @@ pub enum Request {
         /// File name, with its `.ko`.
         file: String,
     },
-    /// What happened in the kernel so far. Answer: [`Reply::Counters`].
+    /// Returns the counters of the kernel. Answer: [`Reply::Counters`].
     Counters,
-    /// Have all CPUs fire the kernel's own probes while one of them changes what their sites do, in
-    /// random order. [`Event::Progress`] comes every second or so; the answer is [`Reply::Tortured`].
+    /// Lets all CPUs fire the kernel's own probes while one CPU changes the state of their sites, in random order. The
+    /// kernel sends [`Event::Progress`] about every second; the answer is [`Reply::Tortured`].
     Torture {
-        /// Of the random numbers.
+        /// The seed of the random numbers.
         seed: u64,
-        /// How often a probe is to be enabled, disabled, or brought to another mode.
+        /// The number of times that a probe is enabled, disabled, or changed to another mode.
         transitions: u64,
-        /// What goes on meanwhile: programs in D, in DOF. None if this is empty.
+        /// The D programs that run during the torture, in DOF; none if empty.
         program: Vec<u8>,
     },
     /// Hit the kernel's own probes in probe handlers, in interrupts that interrupt a probe, with
     /// interrupts off and inside the breakpoint exception, on all CPUs. Answer: [`Reply::Reentered`].
     Reenter {
-        /// How often, on each CPU.
+        /// The number of rounds on each CPU.
         rounds: u32,
         /// Sites jump; else they trap.
         jump: bool,
@@ -123,7 +122,7 @@ pub enum Request {
     PowerOff,
 }
 
-/// What a kernel of illumos's makes of a probe's call in a module.
+/// The way in which an illumos kernel marks a probe's call in a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sites {
     /// Five nops, as illumos does.
@@ -142,7 +141,7 @@ pub struct Exec {
     pub path: String,
 }
 
-/// From the kernel to the host.
+/// A message from the kernel to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A line for the system console, without its newline.
@@ -152,21 +151,21 @@ pub enum Event {
     },
     /// The answer to a request.
     Reply {
-        /// Of the request.
+        /// The sequence number of the request.
         seq: u32,
-        /// What came of it.
+        /// The result.
         result: Result<Reply, Refusal>,
     },
-    /// How far a request has come that takes long.
+    /// The progress of a long request.
     Progress {
-        /// What is done.
+        /// The number of completed steps.
         done: u64,
-        /// What was asked for.
+        /// The number of requested steps.
         total: u64,
     },
     /// A frame from the host was damaged and has been dropped; its request has no reply.
     BadFrame {
-        /// What was wrong with it.
+        /// The error in the message.
         reason: String,
     },
     /// The kernel cannot go on. The machine stops after this.
@@ -179,9 +178,9 @@ pub enum Event {
 /// Answers to requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Nothing more to say.
+    /// Success without a value.
     Done,
-    /// To [`Request::Hello`].
+    /// The answer to [`Request::Hello`].
     Hello {
         /// [`VERSION`] of the kernel.
         version: u32,
@@ -190,20 +189,20 @@ pub enum Reply {
         /// Architecture, as `--arch` names it.
         arch: String,
     },
-    /// To [`Request::Exec`].
+    /// The answer to [`Request::Exec`].
     Executed {
-        /// How many images went through the event handlers, by CPU.
+        /// The number of images for which the event handlers ran, by CPU.
         per_cpu: Vec<u64>,
     },
-    /// To [`Request::KldStat`].
+    /// The answer to [`Request::KldStat`].
     Modules(Vec<Module>),
-    /// To [`Request::ReadText`].
+    /// The answer to [`Request::ReadText`].
     Bytes(Vec<u8>),
-    /// To [`Request::Counters`].
+    /// The answer to [`Request::Counters`].
     Counters(Counters),
-    /// To [`Request::Torture`].
+    /// The answer to [`Request::Torture`].
     Tortured(Tortured),
-    /// To [`Request::Reenter`].
+    /// The answer to [`Request::Reenter`].
     Reentered(Reentered),
 }
 
@@ -212,7 +211,7 @@ pub enum Reply {
 pub struct Refusal {
     /// The kernel's error number (FreeBSD's), 0 where none fits.
     pub errno: i32,
-    /// What is wrong with what, in one line.
+    /// The object and the error, in one line.
     pub message: String,
 }
 
@@ -223,7 +222,7 @@ pub struct Module {
     pub id: u32,
     /// File name, with its `.ko`.
     pub file: String,
-    /// Where it was mapped.
+    /// The address at which it was mapped.
     pub address: u64,
     /// Bytes in memory.
     pub size: u64,
@@ -244,20 +243,20 @@ pub struct Counters {
     pub ticks: u64,
 }
 
-/// What came of a torture.
+/// The result of a torture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tortured {
     /// Times that a probe was enabled.
     pub enabled: u64,
-    /// Times that an enabled probe was brought from trapping to jumping.
+    /// Times that an enabled probe changed from trap to jump.
     pub upgraded: u64,
     /// The other way round.
     pub downgraded: u64,
     /// Times that a probe was disabled.
     pub disabled: u64,
-    /// What was counted of each probe, all CPUs.
+    /// The counts of each probe, for all CPUs.
     pub probes: Vec<TorturedProbe>,
-    /// Hits that the framework counted, those inside of others too.
+    /// Hits that the framework counted, including hits inside other hits.
     pub framework: u64,
     /// Breakpoint exceptions; hits less these came by jumps.
     pub breakpoints: u64,
@@ -269,7 +268,7 @@ pub struct Tortured {
     pub failures: Vec<String>,
 }
 
-/// What was counted of one probe.
+/// The counts of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TorturedProbe {
     /// Its name.
@@ -288,12 +287,12 @@ pub struct TorturedProbe {
     pub stable_hits: u64,
 }
 
-/// What was counted while probes were hit in other probes and exceptions, all CPUs.
+/// The counts while probes were hit in other probes and in exceptions, for all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reentered {
-    /// Of each probe. All of it is a stretch in which the probe was enabled.
+    /// The counts of each probe, all from a period in which the probe was enabled.
     pub probes: Vec<TorturedProbe>,
-    /// What happened in the kernel meanwhile.
+    /// The counters of the kernel for this period.
     pub counters: Counters,
     /// Hits whose arguments were not those of the pass.
     pub garbled: u64,

@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-/// What the table begins with.
+/// The first bytes of the table.
 pub const MAGIC: [u8; 8] = *b"symbols\0";
 
 /// Bytes before the first entry, and of an entry.
@@ -21,11 +21,11 @@ const ENTRY: usize = 24;
 /// A function or a static of the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// Where it begins.
+    /// The address of its first byte.
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
-    /// Its name, as it is in the file.
+    /// Its name, unchanged from the file.
     pub name: &'a [u8],
 }
 
@@ -49,7 +49,7 @@ impl<'a> Table<'a> {
         (*magic == MAGIC).then_some(Self { entries: entries.as_chunks().0, names })
     }
 
-    /// What an address is in.
+    /// The symbol that contains an address.
     pub fn at(&self, address: u64) -> Option<Symbol<'a>> {
         let behind = self.entries.partition_point(|entry| word(entry, 0) <= address);
         let entry = self.entries.get(behind.checked_sub(1)?)?;

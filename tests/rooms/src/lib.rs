@@ -1,10 +1,11 @@
-//! Reads the source of the workspace's crates: which file imports which, and which items are public.
+//! Reads the source of the workspace's crates: which file imports which, which items are public, and which messages they print.
 //!
 //! The source is read without a compiler: every module is seen, those of other systems and architectures too. Items that
 //! a macro makes are not seen.
 
 pub mod circle;
 pub mod imports;
+pub mod messages;
 pub mod public;
 pub mod tree;
 
@@ -19,6 +20,8 @@ pub struct Package {
     pub name: String,
     /// The file of its root module: `lib.rs`, or `main.rs` of a package without a library.
     pub root: PathBuf,
+    /// The files of the root modules of its other programs: binaries and the build script.
+    pub programs: Vec<PathBuf>,
     /// Whether it has a library that is published.
     pub is_published: bool,
 }
@@ -42,10 +45,16 @@ pub fn packages() -> Vec<Package> {
             TargetKind::StaticLib,
             TargetKind::CDyLib,
         ]);
-        let root = library.or(is(&[TargetKind::Bin]))?;
+        let root: PathBuf = library.or(is(&[TargetKind::Bin]))?.src_path.clone().into();
+        let is_program = |of: &&cargo_metadata::Target| {
+            of.kind.iter().any(|kind| matches!(kind, TargetKind::Bin | TargetKind::CustomBuild))
+        };
+        let programs = package.targets.iter().filter(is_program);
+        let programs = programs.map(|of| of.src_path.clone().into()).filter(|of| *of != root);
         Some(Package {
             name: package.name.to_string(),
-            root: root.src_path.clone().into(),
+            programs: programs.collect(),
+            root,
             // `publish = true` leaves out the list of registries.
             is_published: library.is_some() && package.publish.is_none(),
         })

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what a probe costs, beside other ways to instrument a function.
+//! `cargo xtask bench`: measures the cost of a probe, compared with other ways to instrument a function.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -8,24 +8,26 @@ use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
 use cargo_sdt::internal::targets::CODE_SHAPE;
 use harness::workspace;
 
-/// Building from nothing takes most of it.
+/// A build from scratch takes most of this time.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Every function starts a cache line: where it happens to lie is not what is measured. The rest is as in a kernel module.
+/// Every function starts at a cache line, so that its position does not affect the result. The other flags are those of
+/// a kernel module.
 const RUSTFLAGS: [&str; 3] = [CODE_SHAPE[0], CODE_SHAPE[1], "-Cllvm-args=-align-all-functions=6"];
 
 /// Options of `cargo xtask bench`: `--beside-c`, `--process`, and those of the benchmark, which are `--rounds N` and `--quick`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// Show what a site costs in a module for FreeBSD, in C and in Rust, instead; takes `--update`, to write
-    /// it to docs/benchmarks.md too.
+    /// Show the cost of a site in a module for FreeBSD, in C and in Rust, instead; with `--update`, write it to
+    /// docs/benchmarks.md too.
     #[arg(long)]
     beside_c: bool,
-    /// Show what a hit costs in a process that sdt-process traces, instead; takes `--beside FILE`, another build of this benchmark.
+    /// Show the cost of a hit in a process that sdt-process traces, instead; with `--beside FILE`, also that of another
+    /// build of this benchmark.
     #[arg(long, conflicts_with = "beside_c")]
     process: bool,
-    /// Handed to the benchmark: `--rounds N`, `--quick`, `--help`.
+    /// Options of the benchmark: `--rounds N`, `--quick`, `--help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
 }
@@ -42,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let package = if args.process { "bench-process" } else { "bench" };
         cargo.args(["--profile", "bench", "--package", package]);
-        // Of its own, because the flags differ from everything else's.
+        // A separate folder, because these flags differ from all others.
         cargo.args(["--target-dir", "target/bench"]);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"));
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask clippy-kernels`: lints what is compiled for kernels.
+//! `cargo xtask clippy-kernels`: lints code for kernels.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
 /// Runs the command.
 ///
 /// # Errors
-/// What clippy needs could not be built, or clippy has found something.
+/// If a dependency could not be built, or if clippy has findings.
 pub fn run() -> anyhow::Result<ExitCode> {
     for arch in Arch::ALL {
         lint::stand_in_kernel(arch)?;
@@ -24,7 +24,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
             lint::modules(&Module { route, ..workspace::example(arch) }, &MODULES)?;
         }
     }
-    // The other two forms of a site of the native route, which carry five arguments.
+    // The other two forms of a site on the native route, with five arguments.
     for release in ["14", "11"] {
         let module = Module { freebsd: release.parse()?, ..workspace::example(Arch::X86_64) };
         lint::modules(&module, &MODULES)?;

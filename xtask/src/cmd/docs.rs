@@ -26,12 +26,12 @@ const CRATES: [&str; 10] = [
     "sdt-macros",
     "sdt-process",
 ];
-/// The version of mdBook that is installed if there is none.
+/// The version of mdBook to install if it is missing.
 const MDBOOK: &str = "0.5.4";
 /// Compiling mdBook takes minutes.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Is at the beginning of each page of rustdoc: a link to the book, two folders above or more.
+/// The beginning of each page of rustdoc: a link to the book, which is two or more folders above.
 const LINK: &str = r#"<p style="margin: 0; padding: 0.3em 1em"><a id="the-book" href="">The book of this project</a></p>
 <script>
     const root = document.querySelector('meta[name="rustdoc-vars"]').dataset.rootPath;
@@ -63,7 +63,7 @@ pub fn run(_: &Args) -> anyhow::Result<ExitCode> {
     let html = folder.join("html");
     book::add_api(&api, &html)?;
     let dead = book::dead_links(&html)?;
-    anyhow::ensure!(dead.is_empty(), "these links lead nowhere:\n{}", dead.join("\n"));
+    anyhow::ensure!(dead.is_empty(), "these links have no target:\n{}", dead.join("\n"));
     output::print(format_args!("{}\n", html.join("index.html").display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -88,7 +88,7 @@ fn crates(folder: &Path) -> anyhow::Result<PathBuf> {
     let link = folder.join("link.html");
     std::fs::write(&link, LINK).with_context(|| link.display().to_string())?;
     let mut doc = Command::new("cargo");
-    // The library of the same name has the documentation, not the command `dtrace`.
+    // Only the library has documentation, not the command `dtrace` of the same name.
     doc.current_dir(root()).args(["doc", "--no-deps", "--lib"]);
     for package in CRATES {
         doc.args(["-p", package]);

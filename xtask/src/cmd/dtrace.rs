@@ -1,4 +1,4 @@
-//! `cargo xtask dtrace`: dtrace(1) on the bench. Boots the stand-in kernel, loads modules, and has executions replayed
+//! `cargo xtask dtrace`: dtrace(1) for the stand-in kernel. Boots the kernel, loads modules, and replays executions
 //! while it traces.
 
 use std::ffi::OsString;
@@ -23,8 +23,8 @@ const USAGE: &str = "\
 Usage: dtrace [--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
 \t[--cpus count] [--module file.ko] [--socket path] [--workload log] [--console] [-c cmd]
 ";
-/// So many executions are asked for at a time: few enough that hits are seen as they happen and an
-/// interrupt is heeded at once.
+/// The number of executions in one request: small enough to show hits as they happen, and to react to an interrupt at
+/// once.
 const BATCH: usize = 16;
 
 static INTERRUPT: Interrupt = Interrupt::new();
@@ -37,14 +37,14 @@ pub struct Args {
     dtrace: cli::DtraceArgs,
     #[command(flatten)]
     bench: Bench,
-    /// Exec log to play, as strace -f -e trace=execve -o writes it [default: the recorded one].
+    /// Exec log to replay, in the format of strace -f -e trace=execve -o [default: the recorded one].
     #[arg(long, value_name = "LOG", conflicts_with = "list")]
     workload: Option<PathBuf>,
-    /// Run a command instead of playing a log, and end with it: sysctl NAME=VALUE..., kstat -p MODULE:INSTANCE:NAME or
-    /// sleep SECONDS, which are all that the stand-in kernel knows.
+    /// Run a command instead of replaying a log, and end with it. The stand-in kernel knows sysctl NAME=VALUE..., kstat
+    /// -p MODULE:INSTANCE:NAME and sleep SECONDS.
     #[arg(short, value_name = "CMD", conflicts_with_all = ["workload", "list"])]
     command: Option<String>,
-    /// Trace the machine that cargo xtask machine has booted, which listens at this socket, instead of booting one.
+    /// Trace the machine of cargo xtask machine at this socket, instead of booting one.
     #[arg(
         long,
         value_name = "PATH",
@@ -59,50 +59,50 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// Why dtrace on the bench ends with status 1.
+/// The reason why dtrace ends with status 1.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// dtrace's own reason.
+    /// An error of dtrace.
     #[error(transparent)]
     Dtrace(#[from] DtraceError),
-    /// The kernel could not be had, or not with the modules.
+    /// The kernel could not be booted with the modules.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The kernel failed.
     #[error("{0}")]
     Kernel(#[from] SessionError),
-    /// The log cannot be played.
+    /// The log cannot be replayed.
     #[error("failed to read the workload: {0}")]
     Workload(#[from] workload::WorkloadError),
 }
 
-/// What the kernel is made to do while dtrace traces.
+/// The workload of the kernel while dtrace traces.
 #[derive(Debug)]
 pub enum Play {
-    /// The executions of a log; of the recorded one, if none is named.
+    /// The executions of a log; by default of the recorded one.
     Log(Option<PathBuf>),
     /// A command.
     Command(Command),
 }
 
-/// Which kernel is traced.
+/// The traced kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Kernel<'a> {
-    /// One that is booted, and powered off at the end.
+    /// A kernel that is booted, and powered off at the end.
     Boot {
-        /// Which one, with which modules.
+        /// The kernel and its modules.
         bench: &'a Bench,
-        /// Whether its console is shown.
+        /// Whether to show its console.
         console: bool,
     },
-    /// That of a machine which listens at this socket, with the modules that it has loaded.
+    /// The kernel of a running machine at this socket, with its loaded modules.
     At(&'a Path),
 }
 
-/// Runs dtrace on the bench.
+/// Runs dtrace.
 ///
 /// # Errors
-/// Why it does not go on; to be said as `dtrace: ERROR`, exit status 1.
+/// The reason why it ends; print it as `dtrace: ERROR`, with exit status 1.
 pub fn trace(
     kernel: Kernel<'_>,
     job: &Job,
@@ -111,13 +111,13 @@ pub fn trace(
     output: &mut dyn Output,
 ) -> Result<u8, BenchError> {
     job.check()?;
-    // What can be wrong without a kernel is found before one is built.
+    // Errors that do not depend on the kernel are reported before it is built.
     let (execs, command) = match play {
         _ if job.mode != Mode::Trace => (Vec::new(), None),
         Play::Log(log) => (workload::read(&log.unwrap_or_else(default_workload))?, None),
         Play::Command(command) => (Vec::new(), Some(command)),
     };
-    // Standard error that is closed is no reason to stop.
+    // Tracing continues if standard error is closed.
     let say = |warning: String| _ = output.message(&format!("{warning}\n"));
     let (mut session, loaded) = match kernel {
         Kernel::Boot { bench, console } => bench.boot(console, say)?,
@@ -127,7 +127,7 @@ pub fn trace(
     let mut replay = Replay { session: &mut session, command, left: &execs, until: None };
     let status = match consume::run(client, job, interrupt, &mut replay, output) {
         Ok(status) => status,
-        // The bench knows more of how a kernel failed.
+        // The machine knows more about the failure of a kernel.
         Err(DtraceError::Client(error)) => return Err(session.client_failed(error).into()),
         Err(error) => return Err(error.into()),
     };
@@ -145,11 +145,11 @@ struct Replay<'a> {
     session: &'a mut Session,
     command: Option<Command>,
     left: &'a [Exec],
-    /// When who sleeps wakes up.
+    /// The end of the command `sleep`.
     until: Option<Instant>,
 }
 
-/// How often it is looked whether who sleeps has woken up.
+/// The interval of checks for the end of `sleep`.
 const BEAT: Duration = Duration::from_millis(20);
 
 impl Workload for Replay<'_> {
@@ -180,7 +180,7 @@ impl Workload for Replay<'_> {
 /// Runs the command.
 ///
 /// # Errors
-/// Those of [`trace`]; to be said as `dtrace: ERROR`, exit status 1.
+/// Those of [`trace`]; print them as `dtrace: ERROR`, with exit status 1.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.bench.check()?;
     let Some(job) = args.dtrace.job()? else { return Ok(ExitCode::SUCCESS) };
@@ -198,23 +198,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match trace(kernel, &job, play, &INTERRUPT, &mut output) {
         Ok(status) => Ok(ExitCode::from(status)),
-        // As the command says its own.
+        // In the format of the command's own errors.
         Err(BenchError::Dtrace(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether these are the arguments of a whole dtrace command: one that clap's own errors do not fit.
+/// Returns whether these are the arguments of a dtrace command, whose errors do not have clap's format.
 pub fn is_ours(args: &[OsString]) -> bool {
     args.get(1).is_some_and(|command| command == "dtrace")
 }
 
-/// Says what is wrong with a command line as dtrace does, with its usage.
+/// Prints an error of the command line like dtrace, with the usage.
 pub fn usage_error(error: &clap::Error) -> ExitCode {
     cli::usage_error(error, &[USAGE, cli::USAGE].concat())
 }
 
-/// Prints the usage, as dtrace does when it is given nothing at all.
+/// Prints the usage, like dtrace without arguments.
 pub fn usage() -> ExitCode {
     cli::usage(&[USAGE, cli::USAGE].concat())
 }
@@ -238,7 +238,7 @@ mod tests {
         Ok(cli.args.bench)
     }
 
-    /// There is no kernel yet, which would take minutes.
+    /// No kernel exists yet; building one would take minutes.
     #[test]
     fn files_are_looked_at_before_a_kernel_is_built() {
         let folder = tempfile::tempdir().unwrap();
@@ -249,12 +249,12 @@ mod tests {
         };
         let of = |why: &str| format!("failed to load {}: {why}", file.display());
         assert_eq!(refused("aarch64"), of("No such file or directory (os error 2)"));
-        // The header's magic number and its machine, x86_64.
+        // The magic number and the machine of the header, x86_64.
         let mut header = [0; 64];
         header[..4].copy_from_slice(b"\x7fELF");
         header[18] = 62;
         std::fs::write(&file, header).unwrap();
-        let why = "it is a module for x86_64, and the kernel is for riscv64: take --arch x86_64";
+        let why = "it is a module for x86_64, and the kernel is for riscv64: use --arch x86_64";
         assert_eq!(refused("riscv64"), of(why));
     }
 
@@ -267,17 +267,17 @@ mod tests {
         assert_eq!(other.check().unwrap().to_string(), "1304000");
         assert_eq!((other.route, other.patch), (Route::Provider, Some(Patch::Jump)));
         assert_eq!(bench("-l --os illumos").unwrap().os, Os::Illumos);
-        // A module that is there already has been built for something.
+        // An existing module was built for a fixed system.
         let module = bench("-l --freebsd 14 --module x.ko").unwrap();
         assert_eq!(module.check().unwrap().major(), 14);
         for option in ["--route native", "--patch trap"] {
             let error = bench(&format!("-l --module x.ko {option}")).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");
         }
-        // A machine that runs has been made already.
+        // A running machine has a fixed configuration.
         let error = bench("-l --socket x --cpus 1").unwrap_err();
         assert!(error.contains("cannot be used with"), "{error}");
-        // Listing plays nothing.
+        // Listing replays nothing.
         let error = bench("-l --workload x.log").unwrap_err();
         assert!(error.contains("cannot be used with"), "{error}");
         let error = bench("-l --os illumos --freebsd 15").unwrap_err();

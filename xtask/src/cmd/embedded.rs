@@ -1,4 +1,4 @@
-//! `cargo xtask embedded`: builds the embedded example and runs it on a board in QEMU, to be traced from other shells.
+//! `cargo xtask embedded`: builds the embedded example and runs it on a board in QEMU. Trace it from other shells.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
-/// Runs the command: the board prints what it prints, until it ends.
+/// Runs the command, and prints the output of the board until it ends.
 ///
 /// # Errors
-/// The example could not be built, or QEMU not be started.
+/// If the example could not be built, or QEMU could not be started.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let socket = args.socket.clone().unwrap_or_else(|| build_dir().join("board.sock"));
     let mut board = embedded::command(embedded::Target::default(), &socket)?;

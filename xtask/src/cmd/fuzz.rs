@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the targets of `tests/fuzz` in libFuzzer, by cargo-fuzz and a nightly compiler.
+//! `cargo xtask fuzz`: runs the targets of `tests/fuzz` in libFuzzer, with cargo-fuzz and a nightly compiler.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
 use harness::{setup, workspace};
 
-/// What a target may take besides its time: building everything, instrumented.
+/// The time limit of a target in addition to its run: for the instrumented build.
 const BUILD: Duration = Duration::from_secs(30 * 60);
 
 /// Options of `cargo xtask fuzz`.
@@ -19,21 +19,21 @@ pub struct Args {
     /// Target to run [default: all, one after the other].
     #[arg(long)]
     target: Option<String>,
-    /// For how long, in seconds, each.
+    /// Seconds for each target.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 
-/// Runs the command: stops at the first target with a finding, which is in `fuzz/artifacts` then.
+/// Runs the command. Stops at the first target with a finding, which is stored in `fuzz/artifacts`.
 ///
 /// # Errors
-/// Something is missing for it, there is no such target, or it has a finding.
+/// If a tool is missing, the target does not exist, or it has a finding.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let folder = workspace::root().join("fuzz");
     let all = targets(&folder)?;
     let targets = match &args.target {
         Some(target) if all.contains(target) => vec![target.clone()],
-        Some(target) => bail!("there is no target {target}; there are {}", all.join(", ")),
+        Some(target) => bail!("there is no target {target}; the targets are {}", all.join(", ")),
         None => all,
     };
     setup::cargo_fuzz()?;
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of the targets: those of their files.
+/// Returns the names of the targets, those of their files.
 fn targets(folder: &Path) -> anyhow::Result<Vec<String>> {
     let sources = folder.join("fuzz_targets");
     let entries = std::fs::read_dir(&sources).with_context(|| sources.display().to_string())?;
@@ -60,7 +60,7 @@ fn targets(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(targets)
 }
 
-/// Runs a target from what it has found before and its seeds.
+/// Runs a target on its stored inputs and its seeds.
 fn command(folder: &Path, target: &str, seconds: u64) -> anyhow::Result<Command> {
     let found: PathBuf = folder.join("corpus").join(target);
     std::fs::create_dir_all(&found).with_context(|| found.display().to_string())?;

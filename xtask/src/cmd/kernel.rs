@@ -1,4 +1,4 @@
-//! `cargo xtask kernel`: builds the stand-in kernel, prints where it is.
+//! `cargo xtask kernel`: builds the stand-in kernel, and prints its path.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask machine`: a stand-in kernel that stays, for whoever connects.
+//! `cargo xtask machine`: keeps a stand-in kernel running, to which other programs connect.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,26 +32,26 @@ pub struct Args {
     bare: bool,
 }
 
-/// What can be asked of a machine that runs.
+/// Requests to a running machine.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Load kernel modules, as kldload(8) and modload(8) do.
+    /// Load kernel modules, like kldload(8) and modload(8).
     Load {
         /// Their files.
         #[arg(required = true, value_name = "FILE.ko")]
         files: Vec<PathBuf>,
     },
-    /// Unload kernel modules, as kldunload(8) and modunload(8) do.
+    /// Unload kernel modules, like kldunload(8) and modunload(8).
     Unload {
-        /// Their names, as `stat` shows them.
+        /// Their names, as in `stat`.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Show which modules are loaded.
+    /// List the loaded modules.
     Stat,
     /// Replay a log of executions.
     Exec {
-        /// The log, as strace -f -e trace=execve -o writes it [default: the recorded one].
+        /// The log, in the format of strace -f -e trace=execve -o [default: the recorded one].
         #[arg(long, value_name = "LOG")]
         workload: Option<PathBuf>,
     },
@@ -62,7 +62,7 @@ enum Command {
 /// Runs the command.
 ///
 /// # Errors
-/// The kernel could not be had, refused, or is gone.
+/// If the kernel could not be booted, refused the request, or has ended.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let default = || build_dir().join("machine.sock");
     let socket = args.socket.clone().unwrap_or_else(default);
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Boots the machine and keeps it.
 fn stay(bench: &Bench, bare: bool, path: &Path) -> anyhow::Result<()> {
-    // First of all: whoever is there already would be in the way of all that follows.
+    // First, because another machine at the socket prevents everything else.
     let socket = Socket::listen(path)?;
     ctrlc::set_handler(|| {
         INTERRUPT.raise();
@@ -95,14 +95,14 @@ fn stay(bench: &Bench, bare: bool, path: &Path) -> anyhow::Result<()> {
     Ok(share.serve(|| INTERRUPT.raised())?)
 }
 
-/// Asks a machine that runs.
+/// Sends a request to a running machine.
 fn ask(socket: &Path, command: &Command) -> anyhow::Result<()> {
     let mut session = Session::attach(socket)?;
     match command {
         Command::Load { files } => {
             for file in files {
                 let name = session.kldload_file(file).map_err(|error| match error {
-                    // Which file, that says.
+                    // The error names the file.
                     SessionError::Build(error) => error.into(),
                     error => anyhow::Error::from(error)
                         .context(format!("failed to load {}", file.display())),
@@ -112,7 +112,7 @@ fn ask(socket: &Path, command: &Command) -> anyhow::Result<()> {
         }
         Command::Unload { names } => {
             for name in names {
-                // kldunload(8) takes the name of a file without its suffix, too.
+                // kldunload(8) also accepts the name of a file without its suffix.
                 let file = format!("{name}.ko");
                 let is_file = session.kldstat()?.iter().any(|module| module.file == file);
                 let name = if is_file { &file } else { name };

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the set-up, then every test there is.
+//! `cargo xtask test`: does the set-up, then runs all tests.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use cargo_sdt::internal::progress::{note, step};
 use harness::zig::{Zig, ZigError};
 use harness::{qemu, setup, workspace};
 
-/// A `cargo` that prints nothing for so long hangs.
+/// A `cargo` that prints nothing for this time hangs.
 const SILENCE: Duration = Duration::from_secs(1800);
 /// The programs of tests that a plain `cargo test` leaves out.
 const BY_NAME: [&str; 5] = ["conformance", "processes", "qemu", "strangers", "foreign-kernel"];
@@ -24,11 +24,12 @@ const EMULATED: [&str; 3] = ["qemu", "strangers", "foreign-kernel"];
 /// The packages whose documentation is built.
 const DOCUMENTED: [&str; 5] =
     ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build"];
-/// Settings of cargo's with which the crates that have and fire probes are optimised, and nothing else: compiling
-/// proptest or the compiler of D once more would prove nothing.
+/// Settings of cargo that optimise only the crates with probes: compiling proptest or the D compiler again would prove
+/// nothing.
 const OPTIMISED: &str = "xtask/optimised.toml";
-/// The tests of [`OPTIMISED`]: those whose result can depend on the optimiser, because a site fires in them, because threads race,
-/// or because they compare code and frames. The others compute, and `host` runs them; kernels in QEMU run the optimised framework.
+/// The tests of [`OPTIMISED`]: those whose result can depend on the optimiser, because a site fires in them, because
+/// threads race, or because they compare code and frames. The other tests compute values, and `host` runs them; kernels
+/// in QEMU run the optimised framework.
 const OPTIMISED_TESTS: [&str; 20] = [
     "arguments",
     "attach",
@@ -51,10 +52,10 @@ const OPTIMISED_TESTS: [&str; 20] = [
     "same_place",
     "trap",
 ];
-/// Compiles sdt-core, and what depends on it, beside the ones that all other tests use, which the next step would have to
-/// compile again otherwise. The setting itself does not matter.
+/// Compiles sdt-core and its dependents in addition to the variant of all other tests, which the next step would
+/// otherwise have to compile again. The value of the setting does not matter.
 const APART: &str = "profile.dev.package.sdt-core.debug=1";
-/// rustup gets this long to add a component, or to say that it is there.
+/// The time limit for rustup to add a component, or to report that it exists.
 const RUSTUP: Duration = Duration::from_secs(180);
 
 /// Options of `cargo xtask test`.
@@ -63,37 +64,38 @@ pub struct Args {
     /// Leave out the tests that boot a kernel in QEMU.
     #[arg(long)]
     no_qemu: bool,
-    /// Run what takes long, too: every build of the module that stresses code generation, property tests with ten times as
-    /// many cases, four times as many changed modules, and the tests of the command and the machine on each architecture.
+    /// Also run long tests: every build of the module that stresses code generation, property tests with ten times as
+    /// many cases, four times as many changed modules, and the tests of the command and the machine on each
+    /// architecture.
     #[arg(long)]
     all: bool,
-    /// Run one step only; a name that no step has lists them.
+    /// Run one step only; an unknown name lists the steps.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 
-/// Runs the command: every step, even if steps before it fail.
+/// Runs the command: every step, even after failed steps.
 ///
 /// # Errors
-/// The set-up failed, there is no such step, or steps failed: which ones.
+/// If the set-up failed, if there is no such step, or a list of the failed steps.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    // Asked for at once: a step may replace the file.
+    // Requested at the start, because a step may replace the file.
     let program = std::env::current_exe()?;
     let mut steps = steps(args, &program);
     if let Some(name) = &args.only {
         steps = steps.only(name)?;
     }
     set_up(args)?;
-    // A single step that wants them fetches them itself.
+    // A single step that needs them fetches them itself.
     let skipped = if args.only.is_some() { None } else { c_compilers()? };
     let report = steps.run();
     if let Some(error) = skipped {
-        note(format_args!("SKIPPED: nothing was compared with C: {error}"));
+        note(format_args!("SKIPPED: the comparison with C: {error}"));
     }
     let (seconds, cpu) = (start.elapsed().as_secs(), report.cpu().as_secs());
     note(format_args!(
-        "the longest steps of {seconds} s, {cpu} s of CPU time:{}",
+        "the longest steps ({seconds} s in total, {cpu} s of CPU time):{}",
         report.longest()
     ));
     let failed = report.failed();
@@ -104,8 +106,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All steps. [`workspace::TESTED`] is in every command that tests: cargo switches on the features that the packages it is to build
-/// want of their dependencies, and compiles a dependency once for each set of features.
+/// Returns all steps. [`workspace::TESTED`] is in every command that tests: cargo compiles a dependency once for each
+/// set of features, which depends on the selected packages.
 fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     let all: &[_] = &[(harness::EVERYTHING, "1"), ("PROPTEST_CASES", "2560")];
     let variables = if args.all { all } else { &[] };
@@ -124,14 +126,14 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
             "clippy",
             &[
                 &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-                // Not among --all-targets, since a plain `cargo test` does not run them.
+                // Not part of --all-targets, because a plain `cargo test` does not run them.
                 &[&["clippy", "--workspace"], by_name, &["--", "-D", "warnings"]].concat(),
             ],
         ),
         cargo("build", &[&test(&["--no-run"]), &test(&[&["--no-run"], by_name].concat())]),
     ];
 
-    // Compiled for kernels, in a folder of their own.
+    // Compiled for kernels, in a separate folder.
     let beside = vec![
         Step::new("modules", move |step| {
             for arch in Arch::ALL {
@@ -143,7 +145,7 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
         Step::new("clippy-kernels", move |step| xtask(program, &["clippy-kernels"], step)),
     ];
 
-    // The longest first: nothing long is left to wait for at the end.
+    // The longest step first, so that no long step remains at the end.
     let emulated = EMULATED.iter().filter(|_| !args.no_qemu);
     let mut then = vec![cargo("host", &[&test(&["--no-fail-fast"])])];
     let ignored: &[_] = if args.all { &["--", "--include-ignored"] } else { &[] };
@@ -155,7 +157,7 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     let tests = OPTIMISED_TESTS.map(|name| ["--test", name]);
     let optimised = [&["test"][..], &optimised, tests.as_flattened()].concat();
     then.extend([
-        // Firing sites depend on what the optimiser makes of them.
+        // The results of firing sites depend on the optimiser.
         cargo("optimised", &[&optimised]),
         cargo("conformance", &[&test(&["--test", "conformance"])]),
         cargo("processes", &[&test(&["--test", "processes"])]),
@@ -178,11 +180,11 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     Steps { first, beside, then }
 }
 
-/// Runs cargo, with these variables in its environment besides.
+/// Runs cargo with these additional environment variables.
 fn cargo_with(variables: &[(&str, &str)], args: &[&str], step: &mut Running) -> anyhow::Result<()> {
     let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     let mut cargo = cargo();
-    // Its output is a pipe, whose lines we pass on.
+    // Its output is a pipe, whose lines are passed on.
     let color = std::io::stderr().is_terminal().then_some("--color=always");
     cargo.envs(variables.iter().copied()).args(color).args(args);
     watch(&mut cargo, format!("{set}cargo {}", args.join(" ")), step)
@@ -201,7 +203,7 @@ fn watch(command: &mut Command, line: String, step: &mut Running) -> anyhow::Res
     result.context(line)
 }
 
-/// Everything the steps need, found or installed, before the first of them runs.
+/// Finds or installs everything that the steps need, before the first of them runs.
 fn set_up(args: &Args) -> anyhow::Result<()> {
     cargo_sdt::internal::setup::lld()?;
     for arch in Arch::ALL {
@@ -228,8 +230,8 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The C compilers with FreeBSD's headers, fetched before the tests want them. Where they cannot be, the tests that
-/// do are skipped, and why is returned.
+/// Fetches the C compilers with FreeBSD's headers before the tests. If this fails, the tests that need them are
+/// skipped; returns the reason.
 fn c_compilers() -> Result<Option<ZigError>, ZigError> {
     for freebsd in Zig::HEADERS {
         match Zig::with_headers_of(freebsd) {
@@ -241,12 +243,13 @@ fn c_compilers() -> Result<Option<ZigError>, ZigError> {
     Ok(None)
 }
 
-/// The cargo that runs us.
+/// Returns the cargo that runs this program.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Which cargo runs, and how it builds, is the same as of the cargo that built us: what is built already is not built again.
+    // The same cargo with the same settings as the one that built this program, so that it does not compile anything
+    // again.
     process::clean_cargo_env(&mut command).envs(workspace::settings());
-    // As in the workspace's profile; trybuild compiles all dependencies of its tests in a workspace of its own.
+    // As in the workspace's profile, because trybuild compiles all dependencies of its tests in a separate workspace.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command.current_dir(workspace::root());
     command

@@ -12,7 +12,7 @@ use cargo_sdt::internal::progress::note;
 use harness::session::Session;
 use harness::torture;
 
-/// Progress is shown this often.
+/// The interval of progress messages.
 const BEAT: Duration = Duration::from_secs(5);
 
 /// Options of `cargo xtask torture`.
@@ -27,25 +27,25 @@ pub struct Args {
     /// Seed of the random order [default: another one each time].
     #[arg(long)]
     seed: Option<u64>,
-    /// How often a probe is enabled, disabled, or brought to another mode.
+    /// Number of transitions: a probe is enabled, disabled, or gets another mode.
     #[arg(long, default_value_t = 1_000_000)]
     transitions: u64,
-    /// Keep a program in D on some of the probes, with a predicate, an aggregation and a record; compare its totals at the
-    /// end.
+    /// Also enable a D program on some of the probes, with a predicate, an aggregation and a record, and compare its
+    /// totals at the end.
     #[arg(long)]
     program: bool,
 }
 
-/// A seed that nobody has chosen.
+/// Returns a random seed.
 pub fn random_seed() -> u64 {
-    // Made from what the system gives as random, once a process, and a count.
+    // From a random number of the system for each process, and a count.
     RandomState::new().build_hasher().finish()
 }
 
-/// Runs the command: exit status 1 when something was not as it should be.
+/// Runs the command. The exit status is 1 after a failure.
 ///
 /// # Errors
-/// The kernel could not be built or failed, a panic over an unexpected trap included.
+/// If the kernel could not be built or failed, including a panic because of an unexpected trap.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(random_seed);
     output::line(format_args!("seed {seed}"))?;
@@ -65,13 +65,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     output::print(report(&result))?;
     let failures = failures(&result, args.transitions);
     for failure in &failures {
-        output::line(format_args!("wrong: {failure}"))?;
+        output::line(format_args!("failure: {failure}"))?;
     }
     Ok(if failures.is_empty() {
         output::line("passed")?;
         ExitCode::SUCCESS
     } else {
-        output::line(format_args!("FAILED; again with --seed {seed}"))?;
+        output::line(format_args!("FAILED; repeat it with --seed {seed}"))?;
         ExitCode::FAILURE
     })
 }
@@ -81,12 +81,12 @@ fn rate(done: u64, start: Instant) -> String {
     format!("{:.0} a second, {seconds:.0} s", done as f64 / seconds)
 }
 
-/// Changes that were made.
+/// The number of changes.
 fn transitions(result: &Tortured) -> u64 {
     result.enabled + result.upgraded + result.downgraded + result.disabled
 }
 
-/// What was counted, as a table.
+/// Returns the counts as a table.
 fn report(result: &Tortured) -> String {
     let Tortured { enabled, upgraded, downgraded, disabled, .. } = result;
     let mut text = format!(
@@ -113,7 +113,7 @@ fn report(result: &Tortured) -> String {
     text
 }
 
-/// What is not as it should be: what the kernel found, and what follows from its numbers.
+/// Returns the failures: those that the kernel found, and those that follow from its counts.
 pub fn failures(result: &Tortured, wanted: u64) -> Vec<String> {
     let mut failures = result.failures.clone();
     let done = transitions(result);

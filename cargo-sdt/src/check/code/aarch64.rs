@@ -32,8 +32,8 @@ fn uses_vectors(word: u32) -> bool {
         || matches!(word & 0xffdf_ffe0, 0xd51b_4400 | 0xd51b_4420)
 }
 
-/// Whether an instruction writes a general register. Other than register 31, the fields that are no
-/// destination are told apart; where the tables go on to what no compiler emits, any mention counts.
+/// Whether an instruction writes a general register. Fields that are not a destination are distinguished, except
+/// register 31. For instructions that no compiler emits, every mention of the register counts.
 fn writes(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
     let (d, n, t2, s) = (is(0), is(5), is(10), is(16));

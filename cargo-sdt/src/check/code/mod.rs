@@ -16,18 +16,18 @@ use super::rules::Rule;
 use crate::arch::Arch;
 use crate::platform::Os;
 
-/// How many findings of a section are shown: if there is one, there are hundreds.
+/// The number of findings of a section that are shown; a section with one usually has hundreds.
 const SHOWN: usize = 5;
 
-/// Functions after which a module may use those registers, as the kernel has saved them (FreeBSD's `fpu(9)`,
-/// illumos's `kernel_fpu_begin`).
+/// Functions that save those registers, so that a module may use them afterwards (FreeBSD's `fpu(9)`, illumos's
+/// `kernel_fpu_begin`).
 const SAVERS: [&str; 3] = ["fpu_kern_enter", "fpu_kern_thread", "kernel_fpu_begin"];
 
-/// What an instruction must not do.
+/// A forbidden effect of an instruction.
 enum Breach {
-    /// It uses state that the kernel does not save.
+    /// The instruction uses state that the kernel does not save.
     Float { code: String, state: &'static str },
-    /// It writes a register that is the kernel's.
+    /// The instruction writes a register that the kernel reserves.
     KernelRegister { code: String, register: &'static str },
 }
 
@@ -42,7 +42,7 @@ pub(super) fn check(elf: &Elf<'_>) {
     functions(elf);
 }
 
-/// Checks the functions of which fbt makes probes; of several names for one, each. illumos's leaves out weak ones.
+/// Checks the functions for which fbt makes probes, under each of their names. illumos's fbt ignores weak names.
 fn functions(elf: &Elf<'_>) {
     let mut seen = BTreeSet::new();
     for symbol in elf.all_symbols().filter(|symbol| symbol.kind == elf::STT_FUNC) {
@@ -59,7 +59,7 @@ fn functions(elf: &Elf<'_>) {
     }
 }
 
-/// Reports the breaches in a section, as far as they are shown.
+/// Reports the first violations in a section.
 fn section_of_code(elf: &Elf<'_>, index: usize, section: &Section<'_>, saver: Option<&str>) {
     let mut found = 0;
     let mut saved = None;

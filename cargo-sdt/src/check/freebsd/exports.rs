@@ -69,7 +69,7 @@ impl Export {
     }
 }
 
-/// Returns what the list says of a symbol for a module that depends on dtrace, or not.
+/// Looks up a symbol in the list, for a module that depends on dtrace, or one that does not.
 fn listed(arch: Arch, release: FreeBsd, dtrace: bool, symbol: &str, called: bool) -> Listed {
     let mut on_arch = exports().filter(|of| of.symbol == symbol && of.is_on(arch)).peekable();
     if on_arch.peek().is_none() {
@@ -137,7 +137,7 @@ fn refused(relocatable: bool, symbol: &Symbol) -> Option<&'static str> {
     }
 }
 
-/// Checks that a kernel whose file was given takes the module.
+/// Checks that the kernel accepts the module, for each kernel whose file was given.
 fn versions(elf: &Elf<'_>, metadata: &Metadata, kernel: &Kernel) {
     for file in kernel.files() {
         if let (Some(found), Some((minimum, maximum))) = (file.version, metadata.kernels)

@@ -27,7 +27,7 @@ const PNP: i32 = 4;
 const MODULE_DATA: u64 = 24;
 const HANDLER: u64 = 8;
 
-/// What a module says of itself.
+/// The metadata of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) modules: Vec<String>,
@@ -36,9 +36,9 @@ pub(super) struct Metadata {
     pub(super) depends: Vec<String>,
     /// The interfaces that it provides (`MODULE_VERSION`).
     versions: Vec<String>,
-    /// The kernels it is for, if it names them.
+    /// The release that it is for, if it names one.
     pub(super) release: Option<FreeBsd>,
-    /// The lowest and the highest `__FreeBSD_version` of kernels that take it.
+    /// The lowest and the highest `__FreeBSD_version` of kernels that load it.
     pub(super) kernels: Option<(u32, u32)>,
 }
 
@@ -116,8 +116,9 @@ impl Metadata {
         }
     }
 
-    /// Reads a `struct mod_depend`. One on `kernel` takes the kernels of one major release, from a version on, as
-    /// `MODULE_DEPEND` gives them (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`), or one alone (`MODULE_TIED`).
+    /// Reads a `struct mod_depend`. A dependency on `kernel` accepts the kernels of one major release from a version
+    /// on, as `MODULE_DEPEND` defines (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`), or exactly one version
+    /// (`MODULE_TIED`).
     fn depend(&mut self, record: Record<'_, '_>, on_kernel: bool) {
         let words = [0, 4, 8].map(|member| record.u32(member));
         let [Some(minimum), Some(preferred), Some(maximum)] = words else {
@@ -134,7 +135,7 @@ impl Metadata {
             self.release = Some(judged);
             return record.report(0, Rule::OtherRelease, &[&minimum, &judged]);
         };
-        // Of the first version of a release, like 1500000, `MODULE_KERNEL_MAXVER` makes the one before it.
+        // For the first version of a release, such as 1500000, `MODULE_KERNEL_MAXVER` is the version before it.
         let highest = maximum == release.highest_version() || maximum == minimum.saturating_sub(1);
         if preferred != minimum || !highest && maximum != minimum {
             record.report(0, Rule::KernelVersions, &[&minimum, &maximum, &preferred]);

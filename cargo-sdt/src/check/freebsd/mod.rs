@@ -21,8 +21,7 @@ use crate::platform::{FreeBsd, Generation, Route};
 use metadata::Metadata;
 use own::Count;
 
-/// Checks a module; it says itself for which release it is and by which route. The summary counts only if there are no
-/// errors.
+/// Checks a module, whose metadata contain its release and its route. The summary counts only if there are no errors.
 pub(super) fn check(
     elf: &Elf<'_>,
     functions: &Functions<'_>,

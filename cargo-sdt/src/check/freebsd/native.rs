@@ -1,5 +1,5 @@
-//! The records of the kernel's own sdt (`sys/sys/sdt.h`). `sys/cddl/dev/sdt/sdt.c` takes them by their addresses, without a
-//! look at their contents.
+//! The records of the kernel's own sdt (`sys/sys/sdt.h`). `sys/cddl/dev/sdt/sdt.c` uses their addresses without
+//! checking their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ mod provider {
     pub(super) const SIZE: u64 = 40;
 }
 
-/// `struct sdt_probe`, up to the lists, of which the generations have different ones.
+/// `struct sdt_probe` up to the lists, which differ between the generations.
 mod probe {
     pub(super) const VERSION: u64 = 0;
     pub(super) const PROVIDER: u64 = 8;
@@ -196,7 +196,7 @@ fn arguments(elf: &Elf<'_>, probes: &Named) {
         for (member, what) in
             [(TYPE, "the argument's type"), (TRANSLATED, "the argument's translated type")]
         {
-            // The kernel takes NULL for no type at all.
+            // The kernel treats NULL as "no type".
             match record.string(member) {
                 _ if record.is_null(member) => {}
                 None => record.report(member, Rule::NotAddress, &[&what]),

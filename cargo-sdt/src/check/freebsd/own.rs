@@ -1,4 +1,4 @@
-//! Records of providers of the module's own: of this version's size, and with names that DTrace takes as they are.
+//! Records of the module's own providers: they must have this version's size, and names that DTrace does not change.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::Os;
 
-/// One kind of record, as far as the check reads it. All start with their size.
+/// The parts of one kind of record that the check reads. All records start with their size.
 struct Kind {
     /// The set's section.
     set: &'static str,
@@ -21,7 +21,7 @@ struct Kind {
     element: &'static str,
     /// Its size.
     size: u64,
-    /// Where the address of its name is; the name's length, NUL included, follows.
+    /// Offset of the address of its name; the length of the name, including the NUL, follows.
     name: u64,
     /// Most bytes of a name, NUL included.
     limit: usize,
@@ -43,10 +43,10 @@ const PROBES: Kind = Kind {
     limit: PROBE_NAME_LEN,
 };
 
-/// Where a probe's provider is.
+/// Offset of a probe's provider.
 const PROVIDER: u64 = 8;
 
-/// How many records of a route there are.
+/// The numbers of records of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) providers: u64,
@@ -83,14 +83,15 @@ fn check_one(record: Record<'_, '_>, kind: &Kind) {
     let reason = if record.u64(kind.name + 8) == Some(name.len() as u64 + 1) {
         unusable(Os::FreeBsd, &name, kind.limit)
     } else {
-        Some("has a NUL in it or a wrong length".to_owned())
+        Some("contains a NUL, or has a wrong length".to_owned())
     };
     if let Some(reason) = reason {
         record.report(kind.name, Rule::Name, &[&element, &name, &reason]);
     }
 }
 
-/// Reports providers of which no site fires a probe. Sites that are not patched have no records, and tell of none.
+/// Reports providers without a site that fires one of their probes. Sites that are not patched have no records, so they
+/// do not count.
 fn without_sites(elf: &Elf<'_>) {
     let records = |set, each| {
         elf.named(set).flat_map(move |section| {

@@ -13,10 +13,10 @@ use crate::link::is_set;
 const DECLARATIONS: &str = "linkm2_";
 /// FreeBSD's sets of pointers (`sys/sys/linker_set.h`).
 const POINTERS: &str = "set_";
-/// Sets that hold no pointers: sites, and variables of each CPU and of each network stack, of which the kernel makes copies
+/// Sets that contain no pointers: sites, and the variables per CPU and per network stack, which the kernel copies
 /// (`sys/sys/pcpu.h`, `sys/net/vnet.h`).
 const NO_POINTERS: [&str; 3] = [TRACEPOINTS, "set_pcpu", "set_vnet"];
-/// Sets whose records the loader takes from this module itself.
+/// Sets whose records the loader reads from this module itself.
 const OWN: [&str; 6] = [
     "set_modmetadata_set",
     "set_sysinit_set",
@@ -32,7 +32,7 @@ const SYSCTLS: &str = "set_sysctl_set";
 /// Bytes of the smaller form, that of 10: since 11 it begins with the list of a node's children.
 const SYSCTL: u64 = 80;
 const PARENTS: [u64; 2] = [0, 8];
-/// Where the name is, behind the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).
+/// Offset of the name, after the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).
 const NAMES: [u64; 2] = [40, 56];
 
 pub(super) fn check(elf: &Elf<'_>) {

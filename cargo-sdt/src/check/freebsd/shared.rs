@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// `MAXSEGS` of `link_elf.c`.
 const MOST_SEGMENTS: usize = 4;
 
-/// Where a table is and how long, by tags, and the section that holds it.
+/// A table: the tags of its address and its size, and the section that contains it.
 const TABLES: [(elf::DynamicTag, Option<elf::DynamicTag>, &str, &str); 7] = [
     (elf::DT_HASH, None, "DT_HASH", ".hash"),
     (elf::DT_SYMTAB, None, "DT_SYMTAB", ".dynsym"),
@@ -78,7 +78,7 @@ fn segments(elf: &Elf<'_>) {
             elf.findings.file(Rule::Segment, &[&index, &reason]);
         }
     }
-    // From the first to the last one is one piece of memory.
+    // The memory from the first to the last segment is one piece.
     let start = loaded.iter().map(|segment| segment.address).min().unwrap_or_default();
     let ends = loaded.iter().map(|segment| segment.address.saturating_add(segment.size));
     sections::memory(elf, ends.max().unwrap_or(start) - start);
@@ -90,30 +90,31 @@ fn segments(elf: &Elf<'_>) {
     }
 }
 
-/// Returns the faults of a segment that comes after another one.
+/// Returns the faults of a segment after `before`.
 fn wrong_with(segment: &Segment<'_>, before: Option<&Segment<'_>>) -> Vec<&'static str> {
     let file_size = segment.data.map_or(0, <[u8]>::len) as u64;
     let start = segment.address - segment.address % PAGE;
     let behind = |before: &Segment<'_>| before.address.checked_add(before.size);
     let rules = [
-        (segment.data.is_none(), "is not all in the file"),
+        (segment.data.is_none(), "is not completely in the file"),
         (
             segment.flags.contains(elf::PF_W | elf::PF_X),
-            "is both writable and executable; the kernel must have no such memory",
+            "is both writable and executable, which kernels must not map",
         ),
         (segment.size < file_size, "is larger in the file than in memory"),
-        (segment.address.checked_add(segment.size).is_none(), "ends behind all addresses"),
+        (segment.address.checked_add(segment.size).is_none(), "ends beyond the last address"),
         (
             segment.address % PAGE != segment.offset % PAGE,
-            "cannot be mapped from its place in the file",
+            "cannot be mapped from its offset in the file",
         ),
         (
             before.is_none() && (segment.offset != 0 || !segment.address.is_multiple_of(PAGE)),
-            "is the first and does not begin with the file's header, as boot loaders want",
+            "is the first and does not begin with the header of the file, which boot loaders \
+             require",
         ),
         (
             before.is_some_and(|before| behind(before).is_none_or(|end| end > start)),
-            "shares a page with the one before, or comes before it",
+            "shares a page with the previous segment, or precedes it",
         ),
     ];
     rules.into_iter().filter(|&(wrong, _)| wrong).map(|(_, reason)| reason).collect()
@@ -150,8 +151,8 @@ fn tables(elf: &Elf<'_>) {
     }
 }
 
-/// Returns the fault of the hash table (`link_elf_lookup_symbol`): its chains have to end, and to have every global
-/// symbol that is defined.
+/// Returns the fault of the hash table (`link_elf_lookup_symbol`): its chains must end, and must contain every defined
+/// global symbol.
 fn hash_table(elf: &Elf<'_>) -> Option<&'static str> {
     // A missing one has been reported.
     let table = elf.hash.as_ref()?;
@@ -171,11 +172,11 @@ fn hash_table(elf: &Elf<'_>) -> Option<&'static str> {
     let endless =
         |bucket| table.chain(bucket).take(table.chains.len() + 1).count() > table.chains.len();
     if (0..table.buckets.len()).any(endless) {
-        return Some("has a chain that goes round in circles");
+        return Some("has a chain with a loop");
     }
     let outside = |&index: &u32| index as usize >= table.chains.len();
     let outside = table.buckets.iter().chain(&table.chains).any(outside);
-    outside.then_some("names a symbol that is not there")
+    outside.then_some("names a symbol that does not exist")
 }
 
 /// Checks the symbols by which `link_elf_lookup_set` finds a set.

@@ -1,6 +1,7 @@
 //! Site records: {probe, patchpoint, target, link}. A site is a nop with its cold block in reach of a jump.
 //!
-//! Those of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) are the same, but the kernel takes less.
+//! Records of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) have the same form, but the kernel supports
+//! fewer kinds of sites.
 
 use std::fmt::Display;
 
@@ -23,7 +24,7 @@ const LINK: u64 = 24;
 /// The nops of amd64's sites in C: `nopw (%rax,%rax)`, and in newer versions five `nop`.
 const NOPS: [[u8; 5]; 2] = [[0x66, 0x0f, 0x1f, 0x04, 0x00], [0x90; 5]];
 
-/// Who patches the sites of a set.
+/// The patcher of the sites of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patcher {
     /// The module itself (`sdt_core::patch`).
@@ -56,8 +57,8 @@ pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) -> u64 {
     count
 }
 
-/// A shared object goes by the addresses in its table of bounds (`sdt_core`'s `record`); in a relocatable file the loader
-/// gives them by the section's name.
+/// Checks the bounds of the set. A shared object has a table with their addresses (`sdt_core`'s `record`); in a
+/// relocatable file the loader derives them from the section's name.
 fn bounds(elf: &Elf<'_>) {
     let Some(sites) = elf.named(SITES).next() else { return };
     let Some(table) = elf.all_symbols().find(|symbol| symbol.name == BOUNDS) else { return };
@@ -118,23 +119,23 @@ fn site(record: Record<'_, '_>, functions: &Functions<'_>, patcher: Patcher) {
         wrong(TARGET, Rule::Unreachable, &[&"overlap"]);
     }
     if functions.is_inside_instruction(elf.arch, text.data, target) {
-        let reason = "do not fit, as the block begins inside of an instruction";
+        let reason = "do not match, because the block begins inside an instruction";
         wrong(TARGET, Rule::Unreachable, &[&reason]);
     }
     let distance = target.offset.abs_diff(site.offset);
     let reach = kernels_reach(elf.arch);
     if patcher == Patcher::Kernel && distance > reach {
-        let reason = format!("are {distance} bytes apart, of which FreeBSD's sdt takes {reach}");
+        let reason = format!("are {distance} bytes apart, and FreeBSD's sdt supports {reach}");
         return wrong(TARGET, Rule::Unreachable, &[&reason]);
     }
     let address = |offset: u64| text.address.wrapping_add(offset) as usize;
     if let Err(error) = (encoding.jump)(address(site.offset), address(target.offset)) {
-        wrong(TARGET, Rule::Unreachable, &[&format_args!("are out of reach, as {error}")]);
+        wrong(TARGET, Rule::Unreachable, &[&format_args!("cannot be connected: {error}")]);
     }
 }
 
-/// Returns the most bytes from a site to its cold block that `sdt_tracepoint_valid` takes, either way: on some architectures
-/// half of what the jump can do.
+/// Returns the greatest distance in bytes from a site to its cold block that `sdt_tracepoint_valid` accepts, in both
+/// directions: on some architectures half of the reach of a jump.
 fn kernels_reach(arch: Arch) -> u64 {
     let jump = arch.encoding().reach as u64;
     match arch {

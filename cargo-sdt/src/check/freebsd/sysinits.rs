@@ -12,15 +12,15 @@ use crate::check::rules::Rule;
 use crate::platform::FreeBsd;
 
 const SETS: [&str; 2] = ["set_sysinit_set", "set_sysuninit_set"];
-/// Where the function is in the form of 13 and before; later, this is the link of the kernel's list.
+/// Offset of the function up to 13; in later releases this is the link of the kernel's list.
 const FUNCTION_OR_LINK: u64 = 8;
-/// Where the function is since 14.
+/// Offset of the function since 14.
 const FUNCTION: u64 = 16;
 /// Sizes of both forms.
 const UNLINKED: u64 = 24;
 const LINKED: u64 = 32;
 
-/// Where the function's argument is, behind the function.
+/// Offset of the function's argument from the function.
 const ARGUMENT: u64 = 8;
 /// `SI_SUB_DUMMY`: never run.
 const DUMMY: u32 = 0;
@@ -46,9 +46,9 @@ pub(super) fn check(
             let argument = release.sysinit_size() - 16 + ARGUMENT;
             match record.address(argument).filter(|at| metadata.records.contains(at)) {
                 _ if set != SETS[0] => {
-                    wrong(Rule::Registers, &[&"is unloaded, when all modules are gone"]);
+                    wrong(Rule::Registers, &[&"runs at unload, after all modules are removed"]);
                 }
-                None => wrong(Rule::Registers, &[&"is no module of this file"]),
+                None => wrong(Rule::Registers, &[&"is not a module of this file"]),
                 Some(module) if started.contains(&module) => {
                     wrong(Rule::Registers, &[&"has been started already"]);
                 }

@@ -1,4 +1,4 @@
-//! What a module depends on: `do_dynamic` and `do_dependents` of `krtld/kobj.c`.
+//! The dependencies of a module: `do_dynamic` and `do_dependents` of `krtld/kobj.c`.
 
 use object::elf;
 
@@ -65,7 +65,7 @@ fn depends_on(elf: &Elf<'_>) -> Vec<String> {
         _ => None,
     };
     let Some((0, names)) = bytes.and_then(<[u8]>::split_last) else {
-        let what = "not a string of the module with its NUL";
+        let what = "not a string of the module that ends with a NUL";
         elf.findings.symbol(&symbol.name, Rule::Dynamic, &[&what]);
         return Vec::new();
     };
@@ -83,7 +83,7 @@ fn unusable(name: &str) -> Option<&'static str> {
         return Some("is not a module's folder and name, like misc/mac");
     }
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.');
-    (!name.chars().all(fine)).then_some("has characters in it that no module's name has")
+    (!name.chars().all(fine)).then_some("contains characters that the name of a module cannot have")
 }
 
 #[cfg(test)]

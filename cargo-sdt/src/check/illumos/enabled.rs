@@ -1,4 +1,4 @@
-//! Is-enabled sites: the places by which sites tell whether their probe is enabled, in a set that `_init` goes through
+//! Is-enabled sites: the places where code tests whether a probe is enabled, in a set that `_init` processes
 //! (`sdt_core::illumos::native`).
 
 use object::elf;

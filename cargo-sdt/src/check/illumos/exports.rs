@@ -1,4 +1,4 @@
-//! Symbols: the entry points exist, and every undefined symbol comes from the kernel or from a module that is depended on.
+//! Symbols: the entry points exist, and the kernel or a dependency exports every undefined symbol.
 
 use object::elf;
 
@@ -17,7 +17,7 @@ pub const DRIVER: &str = "sdt_driver_";
 
 /// The functions that the kernel calls, and what happens to a module without.
 const ENTRY_POINTS: [(&str, &str); 3] = [
-    ("_init", "the kernel says that it is not defined properly, and unloads the module"),
+    ("_init", "the kernel reports that it is not defined properly, and unloads the module"),
     ("_info", "the kernel finds no modlinkage"),
     ("_fini", ""),
 ];
@@ -91,7 +91,7 @@ fn entry_points(elf: &Elf<'_>) {
     }
 }
 
-/// Returns what the list says of a symbol.
+/// Looks up a symbol in the list.
 fn listed(depends: &[String], name: &str) -> Listed {
     // A companion depends on its module, which has the table.
     let module = name.strip_prefix(DRIVER);

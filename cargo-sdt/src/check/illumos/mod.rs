@@ -8,7 +8,8 @@ mod depends;
 mod described;
 mod enabled;
 mod exports;
-// That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
+// The module of sdt-macros, by a symbolic link, because a proc-macro crate exports only macros, and a package must
+// contain all its files.
 mod krtld;
 mod probes;
 
@@ -24,7 +25,7 @@ use crate::platform::FreeBsd;
 pub use exports::DRIVER;
 pub(super) use probes::is_probe;
 
-/// Returns whether illumos's sdt has a provider of this name besides `sdt`.
+/// Returns whether illumos's sdt has a provider of this name, other than `sdt`.
 pub(crate) fn has_provider(name: &str) -> bool {
     krtld::PROVIDERS.iter().any(|(provider, _)| *provider == name)
 }

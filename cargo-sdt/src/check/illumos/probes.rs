@@ -1,5 +1,5 @@
-//! Probes: calls of undefined functions whose names start as krtld wants, each a call that krtld can make
-//! nops of (`sdt_reloc_resolve`), with a name that comes out as it is meant (`sdt_provide_module` of
+//! Probes: calls of undefined functions with krtld's prefix. Each must be a call that krtld can replace by nops
+//! (`sdt_reloc_resolve`), with a name that becomes the intended one (`sdt_provide_module` of
 //! `usr/src/uts/intel/dtrace/sdt.c`).
 
 use std::collections::BTreeSet;
@@ -109,11 +109,17 @@ fn site(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocation, probe: &s
     if bytes[0] != 0xe8 {
         let before = offset.checked_sub(2).and_then(|at| section.bytes(at, 2));
         let (found, what) = match (before.unwrap_or(&bytes[..1]), bytes[0]) {
-            (_, 0xe9) => ("e9".into(), "krtld leaves nops that fall through to whatever follows"),
-            (&[0x0f, second], _) if second & 0xf0 == 0x80 => {
-                (hex(&[0x0f, second]), "krtld leaves an instruction that writes anywhere")
-            }
-            (before, _) => (hex(before), "krtld overwrites bytes that mean something else"),
+            (_, 0xe9) => (
+                "e9".into(),
+                "krtld writes nops, and execution falls through to the \
+                 following code",
+            ),
+            (&[0x0f, second], _) if second & 0xf0 == 0x80 => (
+                hex(&[0x0f, second]),
+                "krtld's nops complete an instruction that writes to an \
+                 arbitrary address",
+            ),
+            (before, _) => (hex(before), "krtld overwrites bytes of another instruction"),
         };
         return wrong(Rule::NotACall, &[&probe, &found, &what]);
     }

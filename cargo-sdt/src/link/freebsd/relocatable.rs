@@ -1,4 +1,4 @@
-//! ET_REL, for amd64: `ld -r` by a generated linker script, then what `ld -r` cannot do.
+//! ET_REL, for amd64: `ld -r` with a generated linker script, followed by steps that `ld -r` does not support.
 //!
 //! The kernel's loader finds a set by the *first* section of its name, so every set has to become one
 //! output section, whatever the flags of its pieces; and it maps sections in file order, page by
@@ -17,7 +17,7 @@ use crate::platform::FreeBsd;
 use crate::process;
 use crate::toolchain::Lld;
 
-/// The section flags that mean something to the loader.
+/// The section flags that the loader uses.
 const LOADED: elf::SectionFlags =
     elf::SectionFlags(elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_EXECINSTR.0 | elf::SHF_TLS.0);
 
@@ -34,7 +34,7 @@ pub(super) fn link(
     write(&script, &script_for(sets))?;
     let mut command = lld.command();
     command.args(["-m", arch.lld_emulation(), "-r", "--gc-sections"]);
-    // Of every group one copy is kept, and its pieces go to the sections of their names.
+    // One copy of every group is kept, and its pieces are placed in the sections of their names.
     command.arg("--force-group-allocation").arg("-T").arg(&script);
     command.arg("--whole-archive").arg(library).arg("-o").arg(&full);
     process::run(&mut command, LIMIT)?;
@@ -51,7 +51,7 @@ fn script_for(sets: &Sets) -> String {
     script.push_str("  .data : { *(.data .data.*) }\n");
     place_sets(&mut script, sets, true);
     script.push_str("  .bss : { *(.bss .bss.* COMMON) }\n");
-    // Nothing in the kernel unwinds by tables.
+    // No code in the kernel uses unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .comment .llvm_addrsig .note.GNU-stack) }\n}\n");
     script
 }
@@ -63,8 +63,8 @@ fn is_dropped(section: &str) -> bool {
     name.starts_with(".debug_") || name == ".sdt_arg_types"
 }
 
-/// Drops what the kernel has no use for, makes every symbol that is defined local (the kernel would let
-/// other modules bind to it), and puts every group of sections of one protection on a page of its own.
+/// Removes unused sections, makes every defined symbol local (the kernel would let other modules bind to it), and
+/// places every group of sections with one protection on separate pages.
 fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
     let mut builder = Builder::read(linked).map_err(LinkError::Finish)?;
     for section in &mut builder.sections {
@@ -72,7 +72,7 @@ fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
         if let SectionData::Relocation(relocations) = &mut section.data
             && !release.takes_plt32()
         {
-            // The same sum, where there is no table to go through.
+            // The same sum, without a table.
             for relocation in relocations.iter_mut().filter(|of| of.r_type == elf::R_X86_64_PLT32) {
                 relocation.r_type = elf::R_X86_64_PC32;
             }

@@ -1,7 +1,7 @@
 //! ET_DYN, for arm64 and riscv: a shared object, as `sys/conf/kmod.mk` makes it.
 //!
-//! The kernel's loader (`sys/kern/link_elf.c`) takes at most four segments and finds a set by the symbols
-//! of its bounds, in the dynamic symbol table or in the full one; it does not look at sections.
+//! The kernel's loader (`sys/kern/link_elf.c`) accepts at most four segments and finds a set by the symbols of its
+//! bounds, in the dynamic symbol table or in the full one; it does not read sections.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::link::{LIMIT, LinkError, Sets, place_sets, read, write};
 use crate::process;
 use crate::toolchain::Lld;
 
-/// Every symbol but the bounds of the kernel's sets is the module's own: none of `core`'s, say, is taken
-/// for another module's, and all that is dead can be dropped.
+/// All symbols except the bounds of the kernel's sets are local to the module: another module cannot resolve to, for
+/// example, a symbol of `core`, and the linker can remove unused code.
 const VERSIONS: &str = "{ global: __start_set_*; __stop_set_*; local: *; };\n";
 
-/// Links a library into a module, by way of files that start with `stem`.
+/// Links a library into a module. The names of temporary files start with `stem`.
 pub(super) fn link(
     lld: &Lld,
     arch: Arch,
@@ -32,7 +32,7 @@ pub(super) fn link(
     command.args(["-z", "notext", "-z", "norelro", "-z", "nostart-stop-gc"]);
     command.args(["-z", &format!("max-page-size={PAGE}"), "-z", "separate-loadable-segments"]);
     command.args(["--hash-style=both", "--gc-sections", "--no-relax"]);
-    // The names of functions stay, for the kernel's debugger; those of local labels do not.
+    // The names of functions are kept for the kernel's debugger; the names of local labels are removed.
     command.args(["--strip-debug", "--discard-locals"]);
     command.arg("--version-script").arg(&versions).arg("-T").arg(&script);
     command.arg("--whole-archive").arg(library).arg("-o").arg(&linked);
@@ -40,8 +40,8 @@ pub(super) fn link(
     read(&linked)
 }
 
-/// The script: headers and constants, code, data, each in a segment and on pages of its own. The headers
-/// come first, as the loader reads them from the first page and wants them in the first segment.
+/// Returns the script: headers and constants, code, data, each in a segment and on pages of its own. The headers are
+/// first, because the loader reads them from the first page and requires them in the first segment.
 fn script_for(sets: &Sets) -> String {
     let mut script = String::from(
         "PHDRS\n{\n  constants PT_LOAD FILEHDR PHDRS FLAGS(4);\n  text PT_LOAD FLAGS(5);\n  \
@@ -63,7 +63,7 @@ fn script_for(sets: &Sets) -> String {
     script.push_str("  .got : { *(.got) }\n  .got.plt : { *(.got.plt) }\n");
     script.push_str("  .dynamic : { *(.dynamic) } :data :dynamic\n");
     script.push_str("  .bss : { *(.sbss .sbss.* .bss .bss.* COMMON) } :data\n");
-    // Nothing in the kernel unwinds by tables.
+    // No code in the kernel uses unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .eh_frame_hdr .comment .llvm_addrsig) }\n");
     script.push_str("  /DISCARD/ : { *(.note.GNU-stack .riscv.attributes) }\n}\n");
     script

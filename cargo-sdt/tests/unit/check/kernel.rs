@@ -54,10 +54,10 @@ fn lists_of_every_form() {
 fn what_is_no_list() {
     let mut kernel = Kernel::default();
     let error = kernel.add_list(Path::new("x"), "malloc\nfour words of it\n").unwrap_err();
-    assert_eq!(error.to_string(), "x: line 2 is not one of nm's: \"four words of it\"");
+    assert_eq!(error.to_string(), "x: line 2 is not a line of nm's output: \"four words of it\"");
     for text in ["", "\n", " U malloc\n"] {
         let error = kernel.add_list(Path::new("x"), text).unwrap_err();
-        assert!(error.to_string().starts_with("x: the list has no symbols that "), "{error}");
+        assert!(error.to_string().starts_with("x: the list has no defined symbols"), "{error}");
     }
     let error = kernel.add_file(Path::new("x"), b"text").unwrap_err();
     assert!(error.to_string().starts_with("x: not a readable 64-bit object file: "), "{error}");

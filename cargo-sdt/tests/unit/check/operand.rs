@@ -43,7 +43,8 @@ fn calls_go_to_functions() {
     assert_eq!(call(-4, None), None);
     assert!(matches!(call(0, None), Some(Stray::Call { distance: 4, .. })));
     assert_eq!(call(12, Some(true)), None);
-    for (addend, reason) in [(13, "no function"), (44, "that is outside"), (-5, "that is outside")]
+    for (addend, reason) in
+        [(13, "no function"), (44, "the target is outside"), (-5, "the target is outside")]
     {
         let Some(Stray::Call { reason: found, .. }) = call(addend, Some(true)) else { panic!() };
         assert!(found.starts_with(reason), "{addend}: {found}");
@@ -53,7 +54,10 @@ fn calls_go_to_functions() {
         let Some(Stray::Call { reason, .. }) = judged(&[opcode], 36, true, Some(true)) else {
             panic!()
         };
-        assert!(reason.starts_with("the symbol there has the type of something"), "{reason}");
+        assert!(
+            reason.starts_with("the symbol of the target has a type other than function"),
+            "{reason}"
+        );
     }
     // A jump may be to a label.
     assert_eq!(judged(&[0xe9], 13, true, Some(true)), None);

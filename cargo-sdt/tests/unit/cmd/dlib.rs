@@ -8,5 +8,5 @@ fn a_library_is_for_one_operating_system() {
     assert_eq!(common(&[Illumos, Illumos]).unwrap(), Illumos);
     assert_eq!(common(&[FreeBsd]).unwrap(), FreeBsd);
     let error = common(&[FreeBsd, Illumos]).unwrap_err().to_string();
-    assert!(error.starts_with("one module is for freebsd, one for illumos: "), "{error}");
+    assert!(error.starts_with("one module is for freebsd, another for illumos: "), "{error}");
 }

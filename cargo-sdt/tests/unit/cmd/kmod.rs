@@ -33,7 +33,7 @@ fn options_that_contradict_each_other_are_refused() {
     assert_eq!(module("--os illumos").unwrap().freebsd, FreeBsd::default());
     for release in ["14", "15"] {
         let error = module(&format!("--os illumos --freebsd {release}")).unwrap_err();
-        let expected = format!("--freebsd {release} is a release of FreeBSD, ");
+        let expected = format!("--freebsd {release} and --os illumos exclude each other");
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }
@@ -82,9 +82,9 @@ fn the_environment_is_before_the_manifest_and_says_so() {
     assert_eq!(
         notes,
         [
-            "SDT_FREEBSD=14 of the environment decides, not 13 as the manifest has it",
-            "SDT_ROUTE=provider of the environment decides",
-            "SDT_PATCH=jump of the environment decides",
+            "using SDT_FREEBSD=14 of the environment, and overrides 13 of the manifest",
+            "using SDT_ROUTE=provider of the environment",
+            "using SDT_PATCH=jump of the environment",
         ]
     );
     // Options are before both, and a value that decides nothing has no note.
@@ -107,14 +107,14 @@ fn patch_on_the_native_route_is_an_error_that_names_the_remedy() {
         let environment = Environment::said(said);
         for line in ["", "--route native", "--os illumos"] {
             let error = refused(&environment, line, Settings::default());
-            assert!(error.starts_with("SDT_PATCH=gate of the environment is for "), "{error}");
-            assert!(error.ends_with(": unset SDT_PATCH, or take --route provider"), "{error}");
+            assert!(error.starts_with("SDT_PATCH=gate of the environment requires "), "{error}");
+            assert!(error.ends_with("; unset SDT_PATCH, or use --route provider"), "{error}");
         }
         assert!(module_in(&environment, "--route provider", Settings::default()).is_ok());
     }
     let settings = || Settings { patch: Some(Patch::Jump), ..Settings::default() };
     let nothing = Environment::default();
     let error = refused(&nothing, "", settings());
-    assert!(error.starts_with("patch = \"jump\" of [package.metadata.sdt] is for "), "{error}");
+    assert!(error.starts_with("patch = \"jump\" of [package.metadata.sdt] requires "), "{error}");
     assert!(module_in(&nothing, "--route native", settings()).is_ok(), "the option decides");
 }

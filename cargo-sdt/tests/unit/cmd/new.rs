@@ -15,7 +15,7 @@ fn a_missing_system_is_an_error_with_the_values() {
     let error = Cli::try_parse_from(["new", "x"]).unwrap_err().to_string();
     assert!(error.contains("--os <freebsd|illumos>"), "{error}");
     let error = Cli::try_parse_from(["new", "--os", "linux", "x"]).unwrap_err().to_string();
-    assert!(error.contains("modules are for freebsd or illumos"), "{error}");
+    assert!(error.contains("supported are modules for freebsd and illumos"), "{error}");
     assert!(error.contains("sdt-process"), "{error}");
 }
 

@@ -61,8 +61,8 @@ fn pointer(
     section
 }
 
-/// An object with a probe and its entry of the set in a group, and an entry of its own that is not writable. Its
-/// site takes the probe to have so many arguments.
+/// An object with a probe and its entry of the set in a group, and another entry that is not writable. Its site passes
+/// `count` arguments to the probe.
 fn object(arch: Arch, function: &str, arguments: u32) -> Vec<u8> {
     let architecture = match arch {
         Arch::X86_64 => Architecture::X86_64,
@@ -172,7 +172,7 @@ fn of_a_group_one_copy_is_kept_and_every_set_is_one_section() {
 #[test]
 fn sites_that_disagree_are_found_by_the_check() {
     let disagree = |arch, arguments| {
-        // The objects are no whole module, of which the check says a lot more.
+        // The objects are not a complete module, so the check has many other findings.
         let findings =
             check::freebsd_module(&linked_with(arch, "15", arguments), Against::default())
                 .expect_err("no module");
@@ -238,7 +238,7 @@ fn functions_get_names_that_can_be_read_and_typed() {
 
 #[test]
 fn names_without_room_move_to_the_end() {
-    // In the file one string is the end of the other.
+    // In the file, one string is the end of the other.
     let raw = linked_of(Arch::X86_64, "15", ["_RNvC1a1f", "vC1a1f"], [2, 2]);
     let mut named = raw.clone();
     make_readable(&mut named).expect("it is whole");

@@ -35,7 +35,7 @@ fn cells(value: i64, cells: usize, total: f64) -> f64 {
 }
 
 impl Bars {
-    /// Of the buckets of one distribution.
+    /// Bars of the buckets of one distribution.
     pub fn of(buckets: &[i64], zoom: bool) -> Self {
         Self {
             total: total(buckets, zoom),

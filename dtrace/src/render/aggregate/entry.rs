@@ -28,11 +28,12 @@ pub struct Entry {
 impl Entry {
     /// Returns the keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = Argument<'_>> {
-        self.description.keys().iter().map(|key| {
+        self.description.keys().iter().enumerate().map(|(index, key)| {
             let begin = key.offset as usize;
             Argument {
                 action: Action::from_number(key.action).unwrap_or(Action::DifExpr),
                 argument: key.arg,
+                name: self.description.names.get(index).and_then(Option::as_deref),
                 data: self.data.get(begin..begin + key.size as usize).unwrap_or_default(),
             }
         })

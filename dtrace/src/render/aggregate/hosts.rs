@@ -64,13 +64,15 @@ fn keyed(entry: &Entry, host: &str) -> Entry {
         ..RecordDesc::EMPTY
     };
     let mut text = host.as_bytes().to_vec();
-    // A byte behind it is 0.
+    // The byte after the name is 0.
     text.truncate(NAME - 1);
     text.resize(NAME, 0);
     data.extend(text);
     let mut records = description.records.clone();
     records.insert(records.len().min(1), key);
-    let description = AggDescription { records, ..AggDescription::clone(description) };
+    let mut names = description.names.clone();
+    names.insert(0, None);
+    let description = AggDescription { records, names, ..AggDescription::clone(description) };
     Entry { description: Rc::new(description), data, ..entry.clone() }
 }
 
@@ -92,8 +94,15 @@ mod tests {
             record(Action::DifExpr, 8, 4),
             record(Action::Count, 16, 8),
         ];
-        let description =
-            AggDescription { id: 1, variable: 1, name: "a".into(), epid: 1, size: 24, records };
+        let description = AggDescription {
+            id: 1,
+            variable: 1,
+            name: "a".into(),
+            epid: 1,
+            size: 24,
+            records,
+            names: Vec::new(),
+        };
         let mut data = vec![0; 24];
         data[8..12].copy_from_slice(&key.to_le_bytes());
         let description = Rc::new(description);

@@ -18,7 +18,7 @@ pub(super) fn words(action: Action, value: &[u8]) -> Result<Vec<i64>> {
         Action::Stddev => words.len() == 4,
         Action::Quantize => words.len() == QUANTIZE_BUCKETS,
         Action::Lquantize => words.len() == usize::from(Lquantize::decode(first as u64).levels) + 3,
-        // How many buckets its arguments make is not looked at: those that miss are empty.
+        // The number of buckets is not checked: missing ones are empty.
         Action::Llquantize => (2..=WORDS).contains(&words.len()),
         _ => words.len() == 1,
     };

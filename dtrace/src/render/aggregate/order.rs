@@ -43,7 +43,7 @@ impl Order {
         if self.reversed { ordering.reverse() } else { ordering }
     }
 
-    /// Elements of whatever aggregations: those of one stand together.
+    /// Elements of any aggregations; the elements of one aggregation are adjacent.
     pub fn single(self, left: &Entry, right: &Entry) -> Ordering {
         let by = |left, right| match self.keys_first {
             true => self.keys(left, right),
@@ -52,7 +52,7 @@ impl Order {
         self.direction(left.variable.cmp(&right.variable).then_with(|| by(left, right)))
     }
 
-    /// Values of several aggregations that have a key together; the last of each is whose key counts.
+    /// Compares two rows of values of several aggregations. The first part of each row is the element with the keys.
     pub fn joined(self, left: (&Entry, &[&Entry]), right: (&Entry, &[&Entry])) -> Ordering {
         let keys = || self.keys(left.0, right.0);
         let values = || {
@@ -66,12 +66,12 @@ impl Order {
         })
     }
 
-    /// By value, then by key, whatever options say: the order of `trunc`.
+    /// Compares by value, then by key, independently of options: the order of `trunc`.
     pub fn value_then_key(self, left: &Entry, right: &Entry) -> Ordering {
         self.values(left, right).then_with(|| self.keys(left, right))
     }
 
-    /// By key alone (`dt_aggregate_keycmp`): numbers are compared without their signs, all else by bytes.
+    /// Compares by key only (`dt_aggregate_keycmp`): numbers as unsigned, all others by bytes.
     pub fn keys(self, left: &Entry, right: &Entry) -> Ordering {
         let (left, right): (Vec<_>, Vec<_>) = (left.keys().collect(), right.keys().collect());
         if left.len() != right.len() {
@@ -98,7 +98,7 @@ impl Order {
         Ordering::Equal
     }
 
-    /// By value alone (`dt_aggregate_valcmp`): not normalized.
+    /// Compares by value only (`dt_aggregate_valcmp`), not normalized.
     fn values(self, left: &Entry, right: &Entry) -> Ordering {
         match left.action {
             Action::Stddev => {

@@ -29,7 +29,7 @@ fn quantized(first: usize, last: usize) -> (usize, usize) {
     (before, (last + 1).min(QUANTIZE_BUCKETS - 1))
 }
 
-/// The line above: of keys in so many columns.
+/// Returns the line above, for keys in this number of columns.
 pub(in crate::render) fn header(
     out: &mut Vec<u8>,
     action: Action,

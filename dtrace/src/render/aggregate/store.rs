@@ -19,16 +19,16 @@ use crate::render::record::description::{AggDescription, Descriptions};
 /// All aggregations of a run.
 #[derive(Debug, Default)]
 pub struct Aggregations {
-    /// By variable, size of the value, and keys.
+    /// The elements by variable, size of the value, and keys.
     pub(super) entries: BTreeMap<Vec<u8>, Entry>,
-    /// By variable, how many elements are to be left once those of all kernels have been added up.
+    /// By variable, the number of elements that `trunc` keeps after those of all kernels were merged.
     pub(super) kept: BTreeMap<u32, i64>,
     /// The memory of the elements, if they belong to one kernel.
     share: Option<Share>,
 }
 
 impl Aggregations {
-    /// None yet, of a kernel that has so much memory.
+    /// Returns an empty store for a kernel with this budget.
     pub(in crate::render) fn within(budget: &Budget) -> Self {
         Self { share: Some(budget.share(Use::Aggregations)), ..Self::default() }
     }
@@ -113,13 +113,13 @@ impl Aggregations {
         }
     }
 
-    /// `normalize`; by 0 it is taken back, as nothing is divided by that.
+    /// `normalize`; 0 removes the normalization.
     pub(in crate::render) fn normalize(&mut self, variable: u32, normal: i64) {
         let normal = if normal == 0 { 1 } else { normal };
         self.of(variable).for_each(|entry| entry.normal = normal);
     }
 
-    /// `trunc`: the first so many stay, of the largest, or if negative of the smallest.
+    /// `trunc`: keeps this number of the largest elements, or if negative, of the smallest.
     pub(in crate::render) fn trunc(&mut self, variable: u32, count: i64) {
         let names: Vec<Vec<u8>> = self.behind(variable, count).cloned().collect();
         for name in names {
@@ -129,7 +129,7 @@ impl Aggregations {
         }
     }
 
-    /// The names of those that are not among the first so many of a variable.
+    /// Returns the names of the elements of a variable that are not among the first `count`.
     fn behind(&self, variable: u32, count: i64) -> impl Iterator<Item = &Vec<u8>> {
         let of = self.entries.iter().filter(|(_, entry)| entry.variable == variable);
         let mut sorted: Vec<_> = of.collect();

@@ -20,7 +20,7 @@ use crate::render::record::description::AggDescription;
 pub struct Table<'a> {
     /// One for each tuple of keys.
     pub rows: Vec<Row<'a>>,
-    /// By variable, what bars are measured by, if options ask for bars.
+    /// By variable, the scale of bars, if options request bars.
     scales: HashMap<u32, Scale>,
 }
 
@@ -171,7 +171,7 @@ fn histogram(entry: &Entry, before: Option<&Scale>, zoom: bool) -> Scale {
 fn packed(entry: &Entry, before: Option<&Scale>) -> Scale {
     let filled = |word: &i64| *word != 0;
     let (first, last) = if entry.action == Action::Lquantize {
-        // Of these all is shown.
+        // All parts of these are shown.
         (0, entry.words.len().saturating_sub(2))
     } else {
         match (entry.words.iter().position(filled), entry.words.iter().rposition(filled)) {

@@ -1,4 +1,4 @@
-//! What each action has left in a record, and what the consumer does itself.
+//! Processes the datum of each action in a record, and performs the consumer's actions.
 
 use dtrace_abi::action::{Action, LibAction};
 use dtrace_compiler::types::TypeId;
@@ -9,6 +9,7 @@ use crate::render::aggregate::entry::Entry;
 use crate::render::aggregate::store::Aggregations;
 use crate::render::aggregate::table::Table;
 use crate::render::consume::setopt;
+use crate::render::data::argument::Argument;
 use crate::render::data::bits::{signed, u64_of, unsigned, until_zero};
 use crate::render::data::error::Contradiction;
 use crate::render::data::error::{RenderError, Result};
@@ -31,8 +32,9 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let description::KnownDatum { desc, format, printed, permit, .. } = &rest[0];
+        let description::KnownDatum { desc, format, printed, permit, name, .. } = &rest[0];
         let data = record.data(desc)?;
+        let value = Argument { name: name.as_deref(), ..Argument::value(data) };
         let action = Action::from_number(desc.action);
         let mut put = |consumer: &Self, datum: Datum<'_>| {
             sink.datum(firing, &datum, &consumer.settings.view(world))
@@ -70,17 +72,17 @@ impl Consumer {
                 if let Some(format) = format {
                     return self.printf(action, format, here, world, sink);
                 }
-                put(self, Datum::Value(data))?;
+                put(self, Datum::Value(value))?;
             }
             Some(Action::DifExpr) if printed.is_some() => {
                 let name = printed.as_deref().unwrap_or_default();
                 let ty = self.printed_type(name, firing, world, sink)?;
                 let ty = ty.filter(|_| !data.is_empty());
-                let datum = ty.map_or(Datum::Value(data), |ty| Datum::Typed(ty, data));
+                let datum = ty.map_or(Datum::Value(value), |ty| Datum::Typed(ty, data));
                 sink.datum(firing, &datum, &self.settings.view(world))?;
             }
             _ if data.is_empty() => {}
-            _ => put(self, Datum::Value(data))?,
+            _ => put(self, Datum::Value(value))?,
         }
         Ok(1)
     }
@@ -164,7 +166,8 @@ impl Consumer {
         self.types.insert(name.into(), ty.ok());
         if let Err(name) = ty {
             let what = format!(
-                "print( ) of {name}: here is no such type, so its bytes are shown; -L takes libraries that declare it"
+                "print( ) of {name}: unknown type, so dtrace prints its bytes; name the folder of \
+                 a library that declares it with -L"
             );
             self.complain(firing, what, world, sink)?;
         }

@@ -136,10 +136,14 @@ impl<'a> Record<'a> {
         self.bytes.get(begin..end).ok_or(RenderError::Offset)
     }
 
-    fn arguments(&self, data: &[KnownDatum]) -> Result<Vec<Argument<'a>>> {
-        let argument = |KnownDatum { desc, .. }: &KnownDatum| {
+    fn arguments<'n>(&self, data: &'n [KnownDatum]) -> Result<Vec<Argument<'n>>>
+    where
+        'a: 'n,
+    {
+        let argument = |KnownDatum { desc, name, .. }: &'n KnownDatum| {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
-            Ok(Argument { action, argument: desc.arg, data: self.data(desc)? })
+            let data = self.data(desc)?;
+            Ok(Argument { action, argument: desc.arg, name: name.as_deref(), data })
         };
         data.iter().map(argument).collect()
     }
@@ -289,8 +293,8 @@ impl Consumer {
         self.depth = Depth::default();
     }
 
-    /// Consumes the first record of a buffer, if `wanted`; gives how many bytes it and what stood before
-    /// it are, or `None` if there is no more.
+    /// Consumes the first record of a buffer, if `wanted`. Returns the number of bytes up to its end, or `None` if
+    /// there is no record.
     pub(in crate::render) fn one(
         &mut self,
         cpu: u32,

@@ -2,13 +2,23 @@
 
 use dtrace_abi::action::Action;
 
-/// A datum that a format is given: a value of `printf`, a key of an aggregation.
+/// An argument of a format: a value of `printf` or a key of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument<'a> {
-    /// The action that left it.
+    /// The action that recorded the value.
     pub action: Action,
     /// The action's argument.
     pub argument: u64,
-    /// Its bytes.
+    /// If the value is an argument of the probe and the compiler knows its name: the name that programs write after
+    /// `args.`.
+    pub name: Option<&'a str>,
+    /// The bytes of the value.
     pub data: &'a [u8],
+}
+
+impl<'a> Argument<'a> {
+    /// Creates a value without a name, as an expression records it.
+    pub const fn value(data: &'a [u8]) -> Self {
+        Self { action: Action::DifExpr, argument: 0, name: None, data }
+    }
 }

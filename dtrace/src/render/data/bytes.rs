@@ -13,7 +13,7 @@ use crate::render::data::view::View;
 pub(in crate::render) enum Padding {
     /// Without blanks around it: `trace` under `quiet`.
     Bare,
-    /// In a number of columns, on the left if it is negative.
+    /// Pads to a number of columns; aligns left if it is negative.
     Columns(i32),
 }
 
@@ -37,8 +37,8 @@ pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], p
     Spec::wide(width).text(out, text);
 }
 
-/// Returns the bytes as text if they are printable characters up to the first zero, and zeroes from there on. Only zeroes are an
-/// empty text if the data have the size of a string.
+/// Returns the bytes as text if they are printable characters followed only by zeroes. If all bytes are zero, they are
+/// an empty text only if the data have the size of a string.
 fn text(data: &[u8], strsize: usize) -> Option<&[u8]> {
     let text = until_zero(data);
     if data[text.len()..].iter().any(|&byte| byte != 0)

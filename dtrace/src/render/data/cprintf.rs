@@ -1,6 +1,6 @@
 //! printf(3) as FreeBSD's libc does it, one value at a time.
 
-/// Most columns that a width or precision asks for and gets: formats and widths are data of others.
+/// The greatest width or precision in columns; larger ones are cut, because formats and widths come from the kernel.
 pub const COLUMNS: usize = u16::MAX as usize;
 
 /// Flags, width and precision of a conversion.
@@ -23,7 +23,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// No flags, this width; a negative one stands left.
+    /// Returns a conversion without flags, with this width; a negative width aligns left.
     pub const fn wide(width: i32) -> Self {
         Self {
             left: width < 0,

@@ -8,17 +8,17 @@ use crate::budget::OverBudget;
 /// The longest text of one datum, in bytes.
 pub const LONGEST: usize = 64 << 20;
 
-/// How a kernel's description differs from the compiled program.
+/// The difference between a kernel's description and the compiled program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// No clause of this run has such records.
-    #[error("enabled probe {epid} belongs to no clause that was compiled here")]
+    #[error("enabled probe {epid} belongs to no clause of the program")]
     Clause {
         /// The number of the enabled probe.
         epid: u32,
     },
     /// The clause is for other probes.
-    #[error("enabled probe {epid} is {probe}, which its clause does not match")]
+    #[error("enabled probe {epid} is {probe}, which is not matched by its clause")]
     Probe {
         /// The number of the enabled probe.
         epid: u32,
@@ -26,17 +26,17 @@ pub enum Contradiction {
         probe: String,
     },
     /// The clause has other records.
-    #[error("the records of enabled probe {epid} are not those of its clause")]
+    #[error("the records of enabled probe {epid} differ from the actions of its clause")]
     Record {
         /// The number of the enabled probe.
         epid: u32,
     },
     /// No statement of this run aggregates like this.
-    #[error("aggregation {0} is not what was compiled here")]
+    #[error("aggregation {0} differs from the aggregations of the program")]
     Aggregation(u32),
     /// A record is of a statement that was not allowed.
     #[error(
-        "enabled probe {epid} has recorded {name}( ), which needs destructive actions to be allowed (-w)"
+        "enabled probe {epid} has recorded {name}( ), but destructive actions are not allowed (-w)"
     )]
     NotAllowed {
         /// The number of the enabled probe.
@@ -45,7 +45,7 @@ pub enum Contradiction {
         name: &'static str,
     },
     /// A record names another aggregation than its statement.
-    #[error("a record of enabled probe {epid} is about another aggregation than its statement")]
+    #[error("a record of enabled probe {epid} names another aggregation than its statement")]
     Variable {
         /// The number of the enabled probe.
         epid: u32,
@@ -72,7 +72,8 @@ pub enum RenderError {
     Format(#[from] crate::render::data::format::FormatError),
     /// The kernel's description differs from the program that this run compiled.
     #[error(
-        "the kernel contradicts the program: {0}; dtrace shows none of its records and performs nothing"
+        "the kernel contradicts the program: {0}; dtrace discards its records and performs none of \
+         its actions"
     )]
     Contradiction(#[from] Contradiction),
     /// The kernel exceeds its budget of memory.

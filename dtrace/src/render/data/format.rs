@@ -1,8 +1,7 @@
-//! Formats of `printf` and `printa`, as they come back from the kernel.
+//! Formats of `printf` and `printa`, as received from the kernel.
 //!
-//! The compiler writes into the DOF what it knows of the types (`dtrace_printf_format`, dt_printf.c): `%i`
-//! or `%u` instead of `%d`, `ll` before what takes eight bytes. So `%d` in a format that comes back is
-//! without a sign, as it is in libdtrace.
+//! The compiler encodes the types in the DOF (`dtrace_printf_format`, dt_printf.c): `%i` or `%u` instead of `%d`, `ll`
+//! for eight bytes. So a received `%d` is unsigned, as in libdtrace.
 
 use crate::render::data::cprintf::{FloatStyle, Spec};
 
@@ -42,7 +41,7 @@ pub enum Kind {
     WideStr,
     /// `%e %f %g`, in upper case if `true`.
     Float(FloatStyle, bool),
-    /// `%a`: an address of the kernel's.
+    /// `%a`: an address in the kernel.
     Address,
     /// `%A`: one of a process's.
     UserAddress,

@@ -12,13 +12,13 @@ use crate::render::data::view::View;
 /// A code address, or a stack of them, in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Frames of the kernel's, from the innermost on.
+    /// Frames of the kernel, the innermost first.
     Stack(Vec<u64>),
-    /// Frames of a process's.
+    /// Frames of a process, the innermost first.
     UserStack {
         /// The process.
         pid: u64,
-        /// From the innermost on.
+        /// The frames, the innermost first.
         frames: Vec<u64>,
         /// The names of frames from the process's helper; may be fewer.
         names: Vec<Vec<u8>>,
@@ -77,7 +77,7 @@ impl Place {
         }
     }
 
-    /// As `stack()` and its like show it: frames on lines of their own, an address in 50 columns.
+    /// The format of `stack()` and similar actions: one line for each frame, an address in 50 columns.
     pub(in crate::render) fn show(&self, out: &mut Vec<u8>, view: &View<'_>) {
         match self {
             Self::Stack(_) | Self::UserStack { .. } => {

@@ -24,16 +24,15 @@ pub struct Module {
     pub address: u64,
 }
 
-/// Knows what stands at addresses, and names of what has numbers. What it does not know is shown as the
-/// number it is.
+/// Resolves addresses to symbols, and numbers to names. Unknown ones are shown as numbers.
 pub trait Symbols {
-    /// The symbol of the kernel's that an address is in.
+    /// The kernel symbol that contains an address.
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let _ = address;
         None
     }
 
-    /// The module of the kernel's that an address is in.
+    /// The kernel module that contains an address.
     fn module(&self, address: u64) -> Option<Module> {
         let _ = address;
         None
@@ -64,7 +63,7 @@ pub trait Symbols {
     }
 }
 
-/// Knows nothing.
+/// A source of symbols that finds none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSymbols;
 
@@ -102,7 +101,7 @@ impl Names<'_> {
         }
     }
 
-    /// An address of the kernel's: symbol and offset (`dtrace_addr2str`, dt_subr.c).
+    /// An address in the kernel: symbol and offset (`dtrace_addr2str`, dt_subr.c).
     pub fn address(&self, address: u64) -> String {
         let symbol = self.symbols.symbol(address);
         self.place(symbol, self.symbols.module(address), address)

@@ -43,7 +43,7 @@ fn gather(
     to: &mut Vec<Member>,
     bytes: &mut usize,
 ) {
-    // A kernel declares types: members of members, and names, may be more than anybody reads.
+    // A kernel declares types, so nested members and names are limited.
     if to.len() > MEMBERS || *bytes > LONGEST {
         return;
     }
@@ -72,7 +72,7 @@ struct Printer<'a> {
     data: &'a [u8],
     /// Structs that the last member was in.
     depth: usize,
-    /// The same of the arrays around.
+    /// The index in the enclosing arrays.
     nest: usize,
 }
 
@@ -108,7 +108,7 @@ impl Printer<'_> {
 
     /// A value, and the members that it has.
     fn visit(&mut self, name: &str, ty: TypeId, offset: u64, depth: usize) {
-        // A kernel declares types: members of members may be more than anybody reads.
+        // A kernel declares types, so nested members are limited.
         if self.out.len() > LONGEST {
             return;
         }
@@ -239,7 +239,7 @@ impl Printer<'_> {
             let text = crate::render::data::bits::until_zero(all);
             let is_shown = |text: &str| !text.chars().any(char::is_control);
             if text.len() < all.len() && std::str::from_utf8(text).is_ok_and(is_shown) {
-                // Of a string alone the brackets are left out.
+                // A single string is printed without brackets.
                 let (open, close) = if self.depth == 0 { ("\"", "\"") } else { ("[ \"", "\" ]") };
                 let text = text.to_vec();
                 self.put(open);

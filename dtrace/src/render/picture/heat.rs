@@ -39,7 +39,7 @@ struct Map {
     labels: BTreeMap<i128, String>,
     /// The counts of the last sample.
     last: BTreeMap<i128, i64>,
-    /// By number of the sample: the counts since the sample before.
+    /// By number of the sample: the counts since the previous sample.
     columns: BTreeMap<usize, BTreeMap<i128, i64>>,
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::render::aggregate::table::Table;
 use crate::render::data::argument::Argument;
+use crate::render::data::bits::{signed, until_zero};
 use crate::render::data::error::Result;
 use crate::render::data::format::Format;
 use crate::render::data::view::View;
@@ -21,12 +22,14 @@ pub struct Perfetto<W> {
     begun: bool,
     /// The text of the current record.
     text: Vec<u8>,
+    /// Its arguments of the probe that have names, as members of an object.
+    named: String,
 }
 
 impl<W: Write> Perfetto<W> {
     /// A timeline on its way to a writer.
     pub const fn new(to: W) -> Self {
-        Self { to, cpus: BTreeSet::new(), begun: false, text: Vec::new() }
+        Self { to, cpus: BTreeSet::new(), begun: false, text: Vec::new(), named: String::new() }
     }
 
     /// The writer, to be given back.
@@ -41,7 +44,24 @@ impl<W: Write> Perfetto<W> {
         Ok(self.to.write_all(event.as_bytes())?)
     }
 
+    /// Adds an argument that has a name. Of several with one name, the first counts.
+    fn name(&mut self, argument: &Argument<'_>) {
+        let Some(name) = argument.name else { return };
+        let mut member = String::from(",");
+        json_text(name, &mut member);
+        member.push(':');
+        if self.named.contains(&member) {
+            return;
+        }
+        match signed(argument.data) {
+            Some(number) => member.push_str(&number.to_string()),
+            None => json_text(&String::from_utf8_lossy(until_zero(argument.data)), &mut member),
+        }
+        self.named.push_str(&member);
+    }
+
     fn printf(&mut self, format: &Format, arguments: &[Argument<'_>], view: &View<'_>) -> Result {
+        arguments.iter().for_each(|argument| self.name(argument));
         format.show(&mut self.text, view, arguments, &[])
     }
 }
@@ -49,6 +69,7 @@ impl<W: Write> Perfetto<W> {
 impl<W: Write> Sink for Perfetto<W> {
     fn begin(&mut self, firing: &Firing<'_>, _: &View<'_>) -> Result {
         self.text.clear();
+        self.named.clear();
         if self.cpus.insert(firing.cpu) {
             let cpu = firing.cpu;
             let name = format!(
@@ -63,13 +84,13 @@ impl<W: Write> Sink for Perfetto<W> {
         let place;
         let text = match datum {
             Datum::Printf(format, arguments) => return self.printf(format, arguments, view),
-            Datum::Value(data) => match crate::render::data::bits::signed(data) {
-                Some(number) => number.to_string(),
-                None => {
-                    let text = crate::render::data::bits::until_zero(data);
-                    String::from_utf8_lossy(text).into_owned()
+            Datum::Value(value) => {
+                self.name(value);
+                match signed(value.data) {
+                    Some(number) => number.to_string(),
+                    None => String::from_utf8_lossy(until_zero(value.data)).into_owned(),
                 }
-            },
+            }
             Datum::Place(at) => {
                 place = at.names(view);
                 place.join("\n")
@@ -95,7 +116,10 @@ impl<W: Write> Sink for Perfetto<W> {
         json_text(&name, &mut name_text);
         json_text(&probe.provider, &mut category);
         json_text(String::from_utf8_lossy(&self.text).trim_end(), &mut text);
-        let args = if self.text.is_empty() { String::new() } else { format!("\"output\":{text}") };
+        let output =
+            if self.text.is_empty() { String::new() } else { format!(",\"output\":{text}") };
+        let args = format!("{output}{}", self.named);
+        let args = args.strip_prefix(',').unwrap_or_default();
         // Microseconds, with the nanoseconds behind the point.
         let (whole, part) = (time / 1000, time % 1000);
         self.event(&format!(

@@ -61,8 +61,14 @@ impl Catalog {
             let text = self.text(from, desc.format);
             let text = text.as_deref();
             let action = Action::from_number(desc.action);
-            let mut datum =
-                KnownDatum { desc, format: None, printed: None, permit: None, variable: None };
+            let mut datum = KnownDatum {
+                desc,
+                format: None,
+                printed: None,
+                permit: None,
+                variable: None,
+                name: None,
+            };
             match (action, text) {
                 (Some(action), Some(text)) if action.is_printf_like() => {
                     datum.format = Some(text.format.clone()?);

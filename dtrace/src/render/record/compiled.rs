@@ -182,7 +182,7 @@ struct Layout<'o> {
     /// The data of a record so far, and the keys of the next aggregation.
     data: Vec<KnownDatum>,
     size: u32,
-    /// By statement.
+    /// Indexed by statement.
     aggregations: Vec<(u64, AggDescription)>,
 }
 
@@ -226,6 +226,7 @@ impl<'o> Layout<'o> {
                     permit: Permit::new(act, destructive),
                     variable: variable(act)
                         .filter(|_| !follows_variable(&layout.data, number, act)),
+                    name: act.name.as_deref().map(Rc::from),
                 });
             }
         }
@@ -247,19 +248,21 @@ impl<'o> Layout<'o> {
         &mut self,
         act: &Act,
         statement: u64,
-        names: &impl Fn(u32) -> Option<&'n str>,
+        name_of: &impl Fn(u32) -> Option<&'n str>,
     ) {
         let first = self.data.len().saturating_sub(act.keys as usize);
         let keys = self.data.split_off(first);
         let variable = keys.first().and_then(|key| key.variable).unwrap_or(0);
         let mut end = size_of::<u32>() as u32;
         let mut records = Vec::with_capacity(keys.len() + 1);
-        for KnownDatum { mut desc, .. } in keys {
+        let mut names = Vec::new();
+        for KnownDatum { mut desc, name, .. } in keys {
             desc.offset = end.next_multiple_of(desc.alignment.into());
             end = desc.offset.saturating_add(desc.size);
             // The increment of a quantization records nothing.
             if desc.size != 0 {
                 records.push(desc);
+                names.push(name);
             }
         }
         let offset = end.checked_next_multiple_of(8).unwrap_or(end);
@@ -273,9 +276,11 @@ impl<'o> Layout<'o> {
             uarg: statement,
             ..RecordDesc::EMPTY
         });
-        let name = names(variable).unwrap_or_default().to_owned();
+        // The first one is the variable.
+        names.drain(..names.len().min(1));
+        let name = name_of(variable).unwrap_or_default().to_owned();
         let size = offset.saturating_add(size) as usize;
-        let description = AggDescription { id: 0, variable, name, epid: 0, size, records };
+        let description = AggDescription { id: 0, variable, name, epid: 0, size, records, names };
         self.aggregations.push((statement, description));
     }
 

@@ -1,5 +1,5 @@
-//! What records are: of which probe, and what stands in them. By the programs of this run ([`Compiled`]), or, of what others
-//! have enabled, by what a kernel tells.
+//! Descriptions of records: their probe and their data, from the programs of this run ([`Compiled`]), or from the
+//! kernel for programs of another run.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct AggDescription {
     pub size: usize,
     /// The number of the variable, the keys, the value.
     pub records: Vec<RecordDesc>,
+    /// The names of the probe's arguments that are keys, in the order of the keys; empty if the compiler does not tell.
+    pub names: Vec<Option<Rc<str>>>,
 }
 
 impl AggDescription {
@@ -109,6 +111,8 @@ pub(in crate::render) struct KnownDatum {
     pub permit: Option<Permit>,
     /// The aggregation that its action names, if the compiler says which.
     pub variable: Option<u32>,
+    /// The name of the probe's argument that it records, if the compiler knows it.
+    pub name: Option<Rc<str>>,
 }
 
 /// An enabled probe whose records are known.

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn act(kind: Action, arg: u64) -> Act {
-        Act { kind, difo: None, keys: 0, arg }
+        Act { kind, difo: None, keys: 0, arg, name: None }
     }
 
     #[test]

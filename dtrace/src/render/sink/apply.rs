@@ -125,8 +125,7 @@ fn show_value(
     match entry.number() {
         Some(number) => {
             let data = number.to_le_bytes();
-            let argument = Argument { action: Action::DifExpr, argument: 0, data: &data };
-            convert(out, view, kind, place, &argument)
+            convert(out, view, kind, place, &Argument::value(&data))
         }
         None => distribution::show(out, view, entry),
     }

@@ -1,4 +1,4 @@
-//! Where records and aggregations go: a stream of them with their types, whatever is made of it.
+//! Sinks: they receive a stream of records and aggregations with their types.
 
 mod apply;
 pub(super) mod document;
@@ -44,7 +44,7 @@ pub struct Firing<'a> {
 #[derive(Clone, Debug)]
 pub enum Datum<'a> {
     /// `trace`
-    Value(&'a [u8]),
+    Value(Argument<'a>),
     /// `print`: data of a type.
     Typed(TypeId, &'a [u8]),
     /// `tracemem` or `printm`, which of them and the bytes.
@@ -57,7 +57,7 @@ pub enum Datum<'a> {
     Printa(Option<&'a Format>, &'a Table<'a>),
     /// `system`, `freopen` or `ftruncate` of a program that this run compiled: to perform.
     Order(Order<'a>),
-    /// The same of a program that another run compiled: to show, never to perform.
+    /// The same request of a program that another run compiled: it is only shown, never performed.
     Request(Request<'a>),
     /// `exit`
     Exit(u32),

@@ -139,13 +139,13 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// To a file; messages begin with the program's name.
+    /// Writes to a file; messages begin with the program's name.
     pub fn new(file: File, program: &str) -> Self {
         let first = BufWriter::with_capacity(BUFFER, file);
         Self { first, now: None, program: program.into() }
     }
 
-    /// To standard output.
+    /// Writes to standard output.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Output for Streams {
     fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
         self.flush()?;
         match order.request() {
-            // How it ended is its own affair, as with system(3).
+            // Its exit status is ignored, as with system(3).
             Request::System(command) => {
                 Command::new("/bin/sh").arg("-c").arg(OsStr::from_bytes(command)).status().map(drop)
             }

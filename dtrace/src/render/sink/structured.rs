@@ -1,8 +1,8 @@
 //! `-x oformat=json|xml`: records in FreeBSD's schema (dtrace(1), "STRUCTURED OUTPUT").
 //!
-//! A document has a list of `probes`, each with an `output`: what its actions have left. Probes whose
-//! actions left nothing to show are not in it. `timestamp` is when the probe fired, in nanoseconds of the
-//! kernel's clock, where FreeBSD says when it was written; of drops it is the time of the day.
+//! A document has a list of `probes`, each with an `output`: the data of its actions. Probes without data are omitted.
+//! `timestamp` is the time of the hit in nanoseconds of the kernel's clock, while FreeBSD writes the time of output;
+//! for drops it is the time of day.
 
 use dtrace_abi::action::Action;
 use jiff::Timestamp;
@@ -82,7 +82,7 @@ impl<O: Output> Structured<O> {
 impl<O: Output> Sink for Structured<O> {
     fn datum(&mut self, _: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
         match datum {
-            Datum::Value(data) => self.left.push(value(data)),
+            Datum::Value(of) => self.left.push(value(of)),
             Datum::Typed(ty, data) => self.left.push(typed(view, *ty, data)),
             Datum::Memory(action, data) => {
                 let bytes = data
@@ -96,7 +96,7 @@ impl<O: Output> Sink for Structured<O> {
                 format.show(&mut message, view, arguments, &[])?;
                 let message = String::from_utf8_lossy(&message).into_owned();
                 self.left.push(Node::one("message", Node::Text(message)));
-                self.left.extend(arguments.iter().map(|argument| value(argument.data)));
+                self.left.extend(arguments.iter().map(value));
                 if arguments.is_empty() {
                     self.left.push(Node::one("value", Node::Number(0)));
                 }
@@ -191,13 +191,14 @@ impl<O: Output> Sink for Structured<O> {
     }
 }
 
-/// Data by their size, as `trace` takes them.
-fn value(data: &[u8]) -> Node {
-    let node = match signed(data) {
+/// Data by their size, as for `trace`, with the name if they are an argument of the probe.
+fn value(of: &Argument<'_>) -> Node {
+    let node = match signed(of.data) {
         Some(number) => Node::Number(number.into()),
-        None => Node::text(String::from_utf8_lossy(until_zero(data))),
+        None => Node::text(String::from_utf8_lossy(until_zero(of.data))),
     };
-    Node::one("value", node)
+    let name = of.name.map(|name| ("argument", Node::text(name)));
+    Node::Object(std::iter::once(("value", node)).chain(name).collect())
 }
 
 fn place(view: &View<'_>, at: &Place) -> Node {
@@ -281,8 +282,9 @@ fn aggregations(view: &View<'_>, table: &Table<'_>) -> Vec<Node> {
 }
 
 fn element(view: &View<'_>, key: &Entry, entry: &Entry) -> Node {
-    let keys = key.keys().map(|Argument { action, argument, data }| {
-        Place::read(action, argument, data).map_or_else(|| value(data), |at| place(view, &at))
+    let keys = key.keys().map(|key| {
+        Place::read(key.action, key.argument, key.data)
+            .map_or_else(|| value(&key), |at| place(view, &at))
     });
     let keys = ("keys", Node::List(keys.collect()));
     let value = match entry.number() {

@@ -1,4 +1,4 @@
-//! What dtrace(1) prints.
+//! The text format of dtrace(1).
 
 use std::collections::HashSet;
 
@@ -107,7 +107,7 @@ impl<O: Output> Sink for Text<O> {
         let quiet = view.is_set(OptionId::Quiet);
         let mut out = Vec::new();
         match datum {
-            Datum::Value(data) => value(&mut out, view, data, quiet),
+            Datum::Value(of) => value(&mut out, view, of.data, quiet),
             Datum::Typed(ty, data) => typed::show(&mut out, view, *ty, data),
             Datum::Memory(_, []) => {}
             Datum::Memory(_, data) => bytes::dump(&mut out, data),

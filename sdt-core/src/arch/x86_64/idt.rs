@@ -1,16 +1,16 @@
-//! What the interrupt descriptor table says of the breakpoint handler, for kernels that are no FreeBSD and no illumos.
+//! Checks the gate of the breakpoint handler in the interrupt descriptor table, on kernels other than FreeBSD and
+//! illumos.
 
 use core::fmt;
 
-/// Why the breakpoint handler of this CPU would not survive a site.
+/// The reason why the breakpoint handler of this CPU cannot handle the breakpoint of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerFault {
     /// Vector 3 has no handler.
     Missing,
     /// Its gate leaves interrupts on.
     TrapGate,
-    /// It starts at the top of a stack that another vector's handler starts on, too: a site in that handler would
-    /// overwrite its frame.
+    /// It uses the interrupt stack of another vector: a site in the handler of that vector would overwrite its frame.
     SharedStack {
         /// The other vector.
         vector: u8,
@@ -33,7 +33,7 @@ impl fmt::Display for HandlerFault {
     }
 }
 
-/// The table's entries.
+/// The entries of the table.
 #[cfg(any(test, target_os = "none"))]
 mod gates {
     use super::HandlerFault;
@@ -54,7 +54,7 @@ mod gates {
         gate[0] >> 32 & 7
     }
 
-    /// A double fault never returns to what it has overwritten.
+    /// The vector of a double fault, which may share the stack: its handler never returns.
     const DOUBLE_FAULT: usize = 8;
 
     pub(super) fn judge(gates: &[Gate]) -> Result<(), HandlerFault> {
@@ -76,7 +76,7 @@ mod gates {
     }
 }
 
-/// Looks at the table of this CPU.
+/// Checks the table of this CPU.
 #[cfg(target_os = "none")]
 pub fn check_handler() -> Result<(), HandlerFault> {
     use core::arch::asm;
@@ -88,26 +88,26 @@ pub fn check_handler() -> Result<(), HandlerFault> {
     }
 
     let code: u64;
-    // SAFETY: reads a register.
+    // SAFETY: the instruction only reads a register.
     unsafe { asm!("mov {}, cs", out(reg) code, options(nomem, nostack, preserves_flags)) };
     if code & 3 != 0 {
-        // A program, whose kernel has the table.
+        // In user mode, the table belongs to the kernel of the system.
         return Ok(());
     }
     let mut table = Register { limit: 0, base: 0 };
-    // SAFETY: stores the register, 10 bytes.
+    // SAFETY: the instruction stores the register, 10 bytes, to a local of this size.
     unsafe { asm!("sidt [{}]", in(reg) &raw mut table, options(nostack, preserves_flags)) };
     if table.limit == 0 {
         return Err(HandlerFault::Missing);
     }
     let count = (usize::from(table.limit) + 1) / size_of::<gates::Gate>();
     let table = core::ptr::with_exposed_provenance(table.base as usize);
-    // SAFETY: the CPU reads its gates there at any moment. If another CPU changes one meanwhile, this reads its old or its
-    // new words: they are looked at, not followed.
+    // SAFETY: the table is mapped, because the CPU reads its gates at any moment. If another CPU changes a gate
+    // meanwhile, this reads old or new words; no word is used as an address.
     gates::judge(unsafe { core::slice::from_raw_parts(table, count) })
 }
 
-/// Elsewhere the table is the system's.
+/// In programs, the table belongs to the kernel of the system.
 #[cfg(not(target_os = "none"))]
 pub const fn check_handler() -> Result<(), HandlerFault> {
     Ok(())
@@ -151,7 +151,7 @@ mod tests {
         let mut gates = table(gate(INTERRUPT_GATE, 1), gate(INTERRUPT_GATE, 0));
         gates[8] = gate(INTERRUPT_GATE, 1);
         assert_eq!(judge(&gates), Ok(()));
-        // An NMI comes while the breakpoint's handler runs, and starts over its frame.
+        // An NMI during the breakpoint handler would overwrite its frame.
         gates[2] = gate(INTERRUPT_GATE, 1);
         assert_eq!(judge(&gates), Err(HandlerFault::SharedStack { vector: 2 }));
     }

@@ -1,35 +1,33 @@
-//! Sites of which illumos's krtld makes probes: calls of functions that are not there, named
-//! `__dtrace_probe_...`.
+//! Sites that illumos's krtld turns into probes: calls of undefined functions with names `__dtrace_probe_...`.
 //!
-//! `usr/src/uts/intel/amd64/krtld/kobj_reloc.c` (`sdt_reloc_resolve`) and `usr/src/uts/intel/dtrace/sdt.c`, 2025.
-//! krtld turns the five bytes of such a call into nops when it loads the module. sdt enables the probe by a `lock`
-//! prefix over the second of them, which traps, takes the arguments from where the call would have found them, and
-//! goes on behind it. All calls of one name in one function are one probe and are enabled together.
+//! `usr/src/uts/intel/amd64/krtld/kobj_reloc.c` (`sdt_reloc_resolve`) and `usr/src/uts/intel/dtrace/sdt.c`, 2025. krtld
+//! turns the five bytes of such a call into nops when it loads the module. sdt enables the probe by writing a `lock`
+//! prefix over the second nop. The prefix traps, and sdt reads the arguments from the registers and the stack of the
+//! call, and continues after it. All calls of one name in one function are one probe and are enabled together.
 //!
-//! Here a probe has two of them in each function that fires it:
+//! A probe has two such sites in each function that fires it:
 //!
-//! - the *is-enabled site*, on the hot path, never executed. Its first bytes tell whether the probe is enabled: they are
-//!   four nops or they are not. That is the test for [`sdt_enabled!`](crate::sdt_enabled) and for evaluating arguments.
-//!   Should a kernel mark an enabled site in another way, or not by nops, then the test still holds, or lets every
-//!   pass through to the second, which only fires if it is enabled: arguments are evaluated for nothing then, and no
-//!   hit is lost.
-//! - the *probe site*, in the cold block. It is a trampoline: a thunk loads the arguments and jumps there, and the jump
-//!   behind it leads back to the thunk, by a register.
+//! - the *is-enabled site*, on the hot path, never executed. The probe is disabled if its first bytes are four nops.
+//!   This is the test of [`sdt_enabled!`](crate::sdt_enabled), and of whether arguments are evaluated. If a kernel
+//!   marks enabled sites differently, the test still works, or every pass continues to the probe site, which fires only
+//!   if it is enabled: then arguments are evaluated needlessly, but no hit is lost.
+//! - the *probe site*, in the cold block. It is a trampoline: a thunk loads the arguments and jumps to it, and the jump
+//!   after it returns to the thunk through a register.
 //!
-//! The thunk returns behind where it was called from, and jumps to the landing and back by registers, without landing
-//! pads: neither goes with shadow stacks or IBT in the kernel, of which illumos has none.
+//! The thunk returns beyond its return address, and jumps to the trampoline and back through registers without landing
+//! pads. Shadow stacks and IBT would prohibit both, but illumos uses neither in the kernel.
 //!
-//! Both are emitted from assembly: what the compiler makes of a call may be a jump, or go through a table, and
-//! krtld would turn parts of other instructions into nops.
+//! Both sites are assembly: the compiler may implement a call as a jump or through a table, and krtld would then
+//! overwrite parts of other instructions.
 
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
 /// The firing site: the is-enabled site, the test of it, and the cold block.
 ///
-/// `nomem`, because what it reads is text; `nostack`, because the call is never executed. Not `preserves_flags`:
-/// it compares. Not `pure`: a site must not be merged with another or dropped. Numeric labels, because
-/// the site is duplicated wherever it is inlined.
+/// `nomem`, because it reads only text; `nostack`, because the call is never executed. Not `preserves_flags`: it
+/// compares. Not `pure`: a site must not be merged with another or dropped. Numeric labels, because the site is
+/// duplicated wherever it is inlined.
 ///
 /// `@trampoline` is the address of a trampoline.
 #[doc(hidden)]
@@ -37,7 +35,7 @@ use core::ffi::c_void;
 macro_rules! __sdt_site {
     (@site $probe:path, $symbol:literal, $cold:block) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: reads its own text; control goes on behind it, or to the label block.
+        // SAFETY: the assembly reads its own text, and control continues after it or in the label block.
         unsafe {
             ::core::arch::asm!(
                 "cmp dword ptr [rip + 77f], 0x90909090",
@@ -49,7 +47,7 @@ macro_rules! __sdt_site {
                 ".balign 8",
                 ".quad 77b",
                 ".popsection",
-                // Nothing else needs the probe to be declared.
+                // This is the only use of the declaration of the probe.
                 __sdt_cold = label {
                     let _ = &$probe;
                     $cold
@@ -61,7 +59,7 @@ macro_rules! __sdt_site {
     (@trampoline $symbol:literal) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
         let trampoline: usize;
-        // SAFETY: what it passes by is for thunks to jump to.
+        // SAFETY: the assembly jumps over the trampoline, which only thunks execute.
         unsafe {
             ::core::arch::asm!(
                 "lea {trampoline}, [rip + 77f]",
@@ -73,21 +71,21 @@ macro_rules! __sdt_site {
                 options(nomem, nostack, preserves_flags),
             )
         };
-        // SAFETY: the assembly above has put the probe site at this address, and behind it the way back.
+        // SAFETY: the assembly above emitted the probe site at this address, followed by the jump back.
         unsafe { $crate::__private::capture::Trampoline::new(trampoline) }
     }};
 }
 
 /// The calls of the thunks.
 ///
-/// `@call` hands the words over and calls the thunk: they go onto the stack, the last word first, and the thunk takes them
-/// off. Behind the call is the trampoline, behind that what goes on.
+/// `@call` pushes the words, the last word first, and calls the thunk, which pops them. The trampoline follows the
+/// call, and the continuation follows the trampoline.
 ///
-/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first, and the address
-/// of the trampoline.
+/// `@evaluate` pushes pairs of words, the last one first, and the address of the trampoline, and calls the thunk of the
+/// evaluator.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers
-/// read what arguments point to, and the framework writes.
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
+/// read memory through arguments, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {
@@ -118,8 +116,8 @@ macro_rules! __sdt_arch {
     };
 }
 
-/// The pieces of assembly of the thunks that depend on what a site pushes. The thunk of `@call` returns behind the
-/// trampoline, which is where it was called: a call and a jump, 7 bytes.
+/// The pieces of assembly of the thunks that depend on what a site pushes. The thunk of `@call` returns to the code
+/// after the trampoline, 7 bytes (a call and a jump) beyond its return address.
 macro_rules! site_piece {
     (fire) => {
         "mov rdi, [rbp + 8]
@@ -143,18 +141,19 @@ pub(crate) const FIRE_BESIDES: usize = 0;
 /// Bytes on the stack that `@evaluate` pushes besides the words: the address of the trampoline.
 pub(crate) const EVALUATE_BESIDES: usize = 8;
 
-/// The trampoline that the cold block handed to an evaluator's thunk, whose frame is `frame`.
+/// Returns the trampoline that the cold block passed to the thunk of an evaluator, whose frame is `frame`.
 ///
 /// # Safety
 /// `frame` is the frame pointer of an [`evaluate_thunk`] further up the stack.
 pub unsafe fn trampoline_of(frame: *const c_void) -> usize {
-    // SAFETY: `frame` is that of an `evaluate_thunk`, by the contract of this function: behind the saved frame pointer and the
-    // return address is the word that `@evaluate` pushed last.
+    // SAFETY: `frame` is that of an `evaluate_thunk`, by the contract of this function: the word that `@evaluate`
+    // pushed last follows the saved frame pointer and the return address.
     unsafe { frame.cast::<usize>().add(2).read() }
 }
 
-/// Executes the probe site at `trampoline` with its arguments where a call would have them, as if from the thunk whose
-/// frame is `frame`: the frame chain leaves out the frames in between, and the function that fired is next.
+/// Executes the probe site at `trampoline` with the arguments in the registers and on the stack, as in a call from the
+/// thunk whose frame is `frame`: the frame chain skips the frames in between and continues with the function that
+/// fired.
 ///
 /// # Safety
 /// `trampoline` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.

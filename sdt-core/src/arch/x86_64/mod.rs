@@ -6,10 +6,10 @@ use core::ffi::c_void;
 
 pub use dtrace_abi::site::x86_64::ENCODING;
 
-/// Words apart that arguments lie on the stack.
+/// Distance of two arguments on the stack, in words.
 pub const WORD_STRIDE: usize = 1;
 
-/// How far behind a site's address the saved program counter points after a breakpoint there.
+/// Distance in bytes from a site's address to the program counter that a breakpoint there saves.
 pub const BREAKPOINT_LEN: usize = 1;
 
 /// `asm!` in a cold block. In a kernel there are no vector registers to lose.
@@ -106,17 +106,17 @@ pub(crate) use sites::site_piece;
 pub use sites::*;
 pub(crate) use sites::{EVALUATE_BESIDES, FIRE_BESIDES};
 
-/// From a frame pointer: where the caller's is saved.
+/// Offset from a frame pointer to the saved frame pointer of the caller.
 pub const NEXT_FRAME: isize = 0;
 
-/// From a thunk's frame pointer: the last of the hit's slots, which go down from there.
+/// Offset from a thunk's frame pointer to the last slot of the hit. The other slots are below it.
 pub const HIT_SLOTS: isize = -8;
 
-/// The frame pointer of the function this is inlined into.
+/// Returns the frame pointer of the function into which this is inlined.
 #[inline(always)]
 pub fn frame_pointer() -> *const c_void {
     let frame;
-    // SAFETY: reads a register.
+    // SAFETY: the instruction only reads a register.
     unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
     frame
 }

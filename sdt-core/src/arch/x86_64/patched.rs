@@ -1,17 +1,17 @@
-//! Sites that are patched by this crate or by FreeBSD's sdt, and such that are not patched at all.
+//! Sites that this crate or FreeBSD's sdt patches, and sites in gate mode, which nothing patches.
 
 /// The instructions at a site, by architecture.
 ///
-/// `@call` hands the words over and calls the thunk: probe and words go onto the stack, the last word first, and the
-/// thunk takes them off. No register is named, so the hot path need not leave any free.
+/// `@call` pushes the probe and the words, the last word first, and calls the thunk, which pops them. It names no
+/// register, so the hot path keeps all registers.
 ///
-/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first. The thunk is one
-/// for each evaluator: an address in a register would be loaded in front of a loop that the site is in, on the hot path.
+/// `@evaluate` pushes pairs of words, the last one first, and calls the thunk of the evaluator. Each evaluator has its
+/// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
+/// hot path.
 ///
-/// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers
-/// the compiler then sets up the function's frame, here if it has none yet. Without
-/// `preserves_flags`: the thunk does not. Without `nomem` or `readonly`: consumers read what
-/// arguments point to, and the framework writes.
+/// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers the compiler
+/// then sets up the function's frame, here if it has none yet. Without `preserves_flags`: the thunk changes flags.
+/// Without `nomem` or `readonly`: consumers read memory through arguments, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {

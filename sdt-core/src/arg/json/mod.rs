@@ -14,7 +14,7 @@ mod text;
 use serializer::Error;
 use text::Text;
 
-/// A value as JSON, for D a string of `SIZE` bytes at most with the NUL at its end:
+/// Returns a value as JSON. In D it is a string of at most `SIZE` bytes, including the NUL:
 ///
 /// | | |
 /// |---|---|
@@ -22,16 +22,16 @@ use text::Text;
 /// | `{"ok":VALUE,"truncated":true}` | as much of the value as there is room for: the last members of structs, elements of lists and characters of strings are missing |
 /// | `{"err":"MESSAGE"}` | its `Serialize` has failed |
 ///
-/// It is valid JSON always, so that D finds its way in it: `json(stringof(arg0), "ok.header.len")`. `SIZE` is 256 if it
-/// is not said, which is what D keeps of a string if option `strsize` says nothing else.
+/// It is always valid JSON, so that D can query it: `json(stringof(arg0), "ok.header.len")`. `SIZE` is 256 by default,
+/// the default of option `strsize`.
 ///
-/// Made by [`json`], or by [`new`](Self::new) with another size. In an argument it is made when the probe is enabled, on
-/// the stack of the firing thread, on which there must be room for it. What does not fit is serialised twice. The value's
-/// `Serialize` runs in the context of the function that fires; it must not panic, block or allocate, and values that are nested
-/// more than 100 levels deep are left out.
+/// [`json`] creates it, or [`new`](Self::new) with another size. As an argument of a probe it is created only if the
+/// probe is enabled, on the stack of the firing thread, which must have room for it. A value that does not fit is
+/// serialised twice. `Serialize` runs in the context of the function that fires: it must not panic, block or allocate.
+/// Values nested more than 100 levels deep are omitted.
 ///
-/// Lists of bytes are lists of numbers; numbers, `bool`s and unit variants that are keys are in quotes; an infinite
-/// number and NaN are `null`. A number of 128 bits is written in full, which D's `json` hands on as text.
+/// Lists of bytes are lists of numbers. Keys that are numbers, `bool`s or unit variants are in quotes. Infinite numbers
+/// and NaN are `null`. Numbers of 128 bits are written in full, and D's `json` returns them as text.
 ///
 /// ```
 /// use sdt_core::arg::{Json, json};
@@ -59,33 +59,33 @@ pub struct Json<const SIZE: usize = 256> {
     len: usize,
 }
 
-/// A value as JSON, in 256 bytes.
+/// Returns a value as JSON, in 256 bytes.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Json {
     Json::new(value)
 }
 
-/// Bytes for which there is room in any case: those of `{"ok":null,"truncated":true}` and of the NUL.
+/// The smallest size in bytes: that of `{"ok":null,"truncated":true}` and the NUL.
 const LEAST: usize = 32;
 
 impl<const SIZE: usize> Json<SIZE> {
-    /// A value as JSON.
+    /// Returns a value as JSON.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Self {
-        const { assert!(SIZE >= LEAST, "JSON has at least 32 bytes") };
+        const { assert!(SIZE >= LEAST, "the buffer of a `Json` must have at least 32 bytes") };
         let mut bytes = [0; SIZE];
         let len = write(&mut bytes, value);
         Self { bytes, len }
     }
 
-    /// The text, without the NUL.
+    /// Returns the text, without the NUL.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(self.bytes.get(..self.len).unwrap_or_default()).unwrap_or_default()
     }
 }
 
-/// Writes a value, or as much of it as there is room for. Returns how many bytes that are. Of those there are, at least
-/// the last one is a NUL.
+/// Writes a value, or the part of it that fits. Returns the number of written bytes. At least the last byte of the
+/// buffer is a NUL.
 fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> usize {
-    // First for a value that fits; where it does not, there has to be room to say so.
+    // The first attempt assumes that the value fits. The second one reserves room for the mark of truncation.
     for is_cut in [false, true] {
         let mut text = Text::begin(bytes, is_cut);
         let result = value.serialize(&mut text);
@@ -111,7 +111,7 @@ impl<const SIZE: usize> Value for Json<SIZE> {
 
     #[inline(always)]
     fn words(&self) -> [u64; 1] {
-        // Exposed, because the framework or a program in D makes a pointer of it again.
+        // The provenance is exposed, because the framework or a D program turns the address back into a pointer.
         [self.bytes.as_ptr().expose_provenance() as u64]
     }
 }

@@ -1,7 +1,7 @@
 //! serde's data model in JSON.
 //!
-//! Of the crates that serialise to JSON without an allocator none goes on where a value does not fit, and the one that is
-//! kept panics on characters and tuple variants, neither of which will do in a kernel.
+//! No existing crate that serialises to JSON without an allocator continues after a value that does not fit, and the
+//! maintained one panics on characters and tuple variants. Neither is acceptable in a kernel.
 
 use core::fmt::{self, Display, Write};
 
@@ -14,12 +14,12 @@ use serde::ser::{
 use super::text::Text;
 use crate::arg::Shown;
 
-/// Why a value has not been written to its end.
+/// The reason why a value was not written completely.
 #[derive(Debug)]
 pub(super) enum Error {
-    /// There is no room for more.
+    /// The value does not fit.
     NoRoom,
-    /// Its `Serialize` says so.
+    /// Its `Serialize` returned this error.
     Failed(Shown<64>),
 }
 
@@ -32,7 +32,7 @@ impl Error {
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoRoom => "there is no room for more",
+            Self::NoRoom => "the value does not fit",
             Self::Failed(why) => why.as_str(),
         })
     }
@@ -48,10 +48,10 @@ impl ser::Error for Error {
 
 type Result = core::result::Result<(), Error>;
 
-/// Writes a number's digits.
+/// Writes the digits of a number.
 macro_rules! digits {
     ($text:ident, $value:expr, $is_negative:expr) => {{
-        // Those of a `u128`, and a sign.
+        // The digits of a `u128`, and a sign.
         let mut digits = [0; 40];
         let mut rest = $value;
         let mut count = 0;
@@ -72,7 +72,7 @@ macro_rules! digits {
     }};
 }
 
-/// The letters of a string.
+/// Writes the characters of a string.
 struct Letters<'t, 'b>(&'t mut Text<'b>);
 
 impl Write for Letters<'_, '_> {
@@ -81,13 +81,13 @@ impl Write for Letters<'_, '_> {
     }
 }
 
-/// A list or an object in the making.
+/// A list or an object that is being written.
 pub(super) struct Compound<'t, 'b> {
     text: &'t mut Text<'b>,
     is_first: bool,
-    /// Of a map: there is a key, of which the value is not there yet.
+    /// In a map: a key was written, and its value is missing.
     is_keyed: bool,
-    /// Whether it is in an object of its own, by the name of a variant.
+    /// Whether it is wrapped in an object, under the name of an enum variant.
     is_variant: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'t, 'b> Compound<'t, 'b> {
         self.part(value)
     }
 
-    /// What has failed half-way is noted, for who serialises the whole may go on all the same.
+    /// Records the failure of a part, because the caller's `Serialize` may ignore it and continue.
     fn part<T: Serialize + ?Sized>(&mut self, value: &T) -> Result {
         value.serialize(&mut *self.text).inspect_err(|error| {
             if let Error::Failed(why) = error {
@@ -219,7 +219,7 @@ impl<'t, 'b> ser::Serializer for &'t mut Text<'b> {
                 Ok(())
             }
             Err(fmt::Error) if self.is_cut() => Err(Error::NoRoom),
-            Err(fmt::Error) => Err(Error::new("its Display fails")),
+            Err(fmt::Error) => Err(Error::new("the Display implementation returned an error")),
         }
     }
 
@@ -367,7 +367,7 @@ impl SerializeMap for Compound<'_, '_> {
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result {
         if self.is_keyed {
-            return Err(Error::new("a key without a value"));
+            return Err(Error::new("a map has a key without a value"));
         }
         self.key(key)?;
         self.is_keyed = true;
@@ -376,7 +376,7 @@ impl SerializeMap for Compound<'_, '_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result {
         if !self.is_keyed {
-            return Err(Error::new("a value without a key"));
+            return Err(Error::new("a map has a value without a key"));
         }
         self.is_keyed = false;
         self.part(value)
@@ -384,7 +384,7 @@ impl SerializeMap for Compound<'_, '_> {
 
     fn end(self) -> Result {
         if self.is_keyed {
-            return Err(Error::new("a key without a value"));
+            return Err(Error::new("a map has a key without a value"));
         }
         self.close()
     }

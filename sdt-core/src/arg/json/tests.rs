@@ -44,7 +44,7 @@ fn values() -> impl Strategy<Value = Any> {
         any::<char>().prop_map(Any::Char),
         any::<(i8, u16)>().prop_map(|(a, b)| Any::Small(a, b)),
         any::<(i64, u64)>().prop_map(|(signed, unsigned)| Any::Large { signed, unsigned }),
-        // What serde_json reads back as it was.
+        // Values that serde_json reads back unchanged.
         any::<i32>().prop_map(|eighths| Any::Float(f64::from(eighths) / 8.0)),
         any::<String>().prop_map(Any::Text),
         any::<Vec<u8>>().prop_map(Any::Bytes),
@@ -61,7 +61,7 @@ fn values() -> impl Strategy<Value = Any> {
     })
 }
 
-/// What is written of a value in that much room, with bytes around it that have to stay.
+/// Writes a value into a buffer of this size, between bytes that must stay unchanged.
 fn written<T: Serialize + ?Sized>(value: &T, size: usize) -> String {
     let mut bytes = vec![0xa5; size + 16];
     let len = write(&mut bytes[8..][..size], value);
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(digits.expect("the frame").parse(), Ok(value));
     }
 
-    /// What fits is not cut, to the byte.
+    /// A value that fits exactly is not cut.
     #[test]
     fn what_fits_is_whole(value in values()) {
         let text = written(&value, 1 << 16);
@@ -126,7 +126,7 @@ proptest! {
 proptest! {
     #[test]
     fn any_failure_is_an_error(before in values(), size in LEAST..600_usize) {
-        /// Fails behind a value.
+        /// Fails after a value.
         struct Failing(Any);
         impl Serialize for Failing {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -139,7 +139,7 @@ proptest! {
         let got = parsed(&text);
         match got.get("err") {
             Some(why) => prop_assert!("the lock is \"held\"\n".starts_with(why.as_str().expect("text"))),
-            // It has not got so far.
+            // The failure was not reached.
             None => prop_assert_eq!(&got["truncated"], &expected!(true)),
         }
     }
@@ -193,10 +193,10 @@ fn what_is_too_deep_is_left_out() {
     assert!(deeper.as_str().ends_with("]],\"truncated\":true}"), "{deeper:?}");
 }
 
-/// What breaks serde's rules is an error, or at least JSON.
+/// A violation of serde's rules is an error, or at least valid JSON.
 #[test]
 fn odd_values_are_errors() {
-    /// Which rule of a map's is broken.
+    /// The violated rule of maps.
     struct Odd(u8);
     impl Serialize for Odd {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -209,7 +209,7 @@ fn odd_values_are_errors() {
                 }
                 2 => map.serialize_key("a")?,
                 3 => map.serialize_entry(&[1], &2)?,
-                // An error that is swallowed.
+                // An ignored error.
                 _ => {
                     _ = map.serialize_entry("a", &"x".repeat(500));
                     _ = map.serialize_entry("b", &1);
@@ -219,10 +219,10 @@ fn odd_values_are_errors() {
         }
     }
     let of = |odd| parsed(json(&Odd(odd)).as_str());
-    assert_eq!(of(0), expected!({ "err": "a value without a key" }));
-    assert_eq!(of(1), expected!({ "err": "a key without a value" }));
-    assert_eq!(of(2), expected!({ "err": "a key without a value" }));
-    assert_eq!(of(3), expected!({ "err": "a key that is no text" }));
+    assert_eq!(of(0), expected!({ "err": "a map has a value without a key" }));
+    assert_eq!(of(1), expected!({ "err": "a map has a key without a value" }));
+    assert_eq!(of(2), expected!({ "err": "a map has a key without a value" }));
+    assert_eq!(of(3), expected!({ "err": "a key of a map is not a string" }));
     assert_eq!(of(4)["truncated"], expected!(true));
 
     /// `Display` that fails in the middle.
@@ -238,10 +238,13 @@ fn odd_values_are_errors() {
             serializer.collect_str(self)
         }
     }
-    assert_eq!(parsed(json(&Half).as_str()), expected!({ "err": "its Display fails" }));
+    assert_eq!(
+        parsed(json(&Half).as_str()),
+        expected!({ "err": "the Display implementation returned an error" })
+    );
 }
 
-/// Whose `Serialize` goes on when a part has failed.
+/// A value whose `Serialize` continues after a part failed.
 #[test]
 fn what_has_failed_half_way_is_an_error_whoever_swallows_it() {
     struct Fails;

@@ -1,43 +1,43 @@
-//! JSON in a buffer of fixed size, which is valid wherever it has to end.
+//! JSON in a buffer of fixed size, valid at every length at which it is cut.
 //!
-//! The text is complete up to a point, except for open brackets; there is always room to close them. Where
-//! something does not fit, the text is taken back to that point, and the brackets are closed.
+//! The text is complete up to a point, except for open brackets; there is always room to close them. If something does
+//! not fit, the text is cut at that point, and the brackets are closed.
 
 use super::serializer::Error;
 use crate::arg::Shown;
 
-/// In front of a value.
+/// The text before a value.
 const OK: &[u8] = b"{\"ok\":";
-/// Behind a whole value.
+/// The text after a complete value.
 const WHOLE: &[u8] = b"}";
-/// Behind a value of which something is missing.
+/// The text after an incomplete value.
 const CUT: &[u8] = b",\"truncated\":true}";
 
-/// Most brackets that are open at a time.
+/// The greatest number of open brackets.
 const MOST_OPEN: u32 = 100;
 
-/// The text in the making.
+/// The text that is being written.
 pub(super) struct Text<'a> {
     bytes: &'a mut [u8],
     len: usize,
     /// The length up to which the text is complete, except for brackets.
     whole: usize,
-    /// Brackets that are open.
+    /// The number of open brackets.
     open: u32,
-    /// Which of them are braces: a bit each, the lowest is the innermost's.
+    /// One bit for each open bracket, set for a brace; the lowest bit is the innermost bracket.
     braces: u128,
-    /// What ends it.
+    /// The text at the end.
     tail: &'static [u8],
     /// Whether something did not fit. Nothing is written after that.
     is_cut: bool,
-    /// Whether what comes is a key.
+    /// Whether the next value is a key.
     pub(super) is_key: bool,
-    /// Why a part of it has failed, whether or not what it is a part of cares.
+    /// The error of a part, even if the value that contains the part ignored it.
     pub(super) failed: Option<Shown<64>>,
 }
 
 impl<'a> Text<'a> {
-    /// The text of a value, which will be whole or not.
+    /// Begins the text of a value.
     pub(super) fn begin(bytes: &'a mut [u8], is_cut: bool) -> Self {
         let tail = if is_cut { CUT } else { WHOLE };
         let mut text = Self {
@@ -60,7 +60,7 @@ impl<'a> Text<'a> {
         self.is_cut
     }
 
-    /// Ends it. Returns how many bytes it has.
+    /// Ends the text. Returns its length in bytes.
     pub(super) fn end(mut self) -> usize {
         self.len = self.whole;
         if self.len == OK.len() {
@@ -73,19 +73,19 @@ impl<'a> Text<'a> {
         self.terminate()
     }
 
-    /// The text of a value that could not be had. Returns how many bytes it has.
+    /// Writes the text for a value that failed. Returns its length in bytes.
     pub(super) fn fail(bytes: &'a mut [u8], why: &str) -> usize {
         let mut text = Self::begin(bytes, false);
         text.len = 0;
         text.tail = b"\"}";
         text.put(b"{\"err\":\"");
-        // What does not fit is left out.
+        // A message that does not fit is cut.
         _ = why.chars().try_for_each(|c| text.letter(c));
         text.put(text.tail);
         text.terminate()
     }
 
-    /// Puts NULs behind it.
+    /// Fills the rest of the buffer with NULs.
     fn terminate(self) -> usize {
         if let Some(rest) = self.bytes.get_mut(self.len..) {
             rest.fill(0);
@@ -93,7 +93,7 @@ impl<'a> Text<'a> {
         self.len
     }
 
-    /// Writes what there is room for in any case.
+    /// Writes text for which room is reserved.
     fn put(&mut self, bytes: &[u8]) {
         let places = self.bytes.get_mut(self.len..).unwrap_or_default();
         let mut count = 0;
@@ -104,7 +104,7 @@ impl<'a> Text<'a> {
         self.len += count;
     }
 
-    /// Makes room for that many bytes, besides those of the closing brackets, of the tail and of the NUL.
+    /// Checks that this many bytes fit, besides the closing brackets, the tail and the NUL.
     fn room(&mut self, count: usize) -> Result<(), Error> {
         let needed = self.len + count + self.open as usize + self.tail.len() + 1;
         if self.is_cut || needed > self.bytes.len() {
@@ -114,21 +114,21 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// Writes all of it, or nothing. It is part of something.
+    /// Writes a part of a value, completely or not at all.
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.room(bytes.len())?;
         self.put(bytes);
         Ok(())
     }
 
-    /// What has been written is a whole value.
+    /// Marks the written text as a complete value.
     pub(super) fn is_whole(&mut self) {
         if !self.is_key {
             self.whole = self.len;
         }
     }
 
-    /// Writes a value that has no parts; as a key it is in quotes.
+    /// Writes a value without parts, in quotes if it is a key.
     pub(super) fn scalar(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let quote: &[u8] = if self.is_key { b"\"" } else { b"" };
         self.room(bytes.len() + 2 * quote.len())?;
@@ -142,12 +142,12 @@ impl<'a> Text<'a> {
     /// Opens a bracket.
     pub(super) fn open(&mut self, is_brace: bool) -> Result<(), Error> {
         if self.is_key {
-            return Err(Error::new("a key that is no text"));
+            return Err(Error::new("a key of a map is not a string"));
         }
         if self.open >= MOST_OPEN {
             self.is_cut = true;
         }
-        // Its closing one, too.
+        // Room for the closing bracket, too.
         self.room(2)?;
         self.put(if is_brace { b"{" } else { b"[" });
         self.open += 1;
@@ -174,31 +174,31 @@ impl<'a> Text<'a> {
 
     /// Begins a string.
     pub(super) fn begin_string(&mut self) -> Result<(), Error> {
-        // The closing quote, too.
+        // Room for the closing quote, too.
         self.room(2)?;
         self.put(b"\"");
         Ok(())
     }
 
-    /// Writes a character of a string. Where there is no room, the string ends in front of it.
+    /// Writes a character of a string. If it does not fit, the string ends before it.
     pub(super) fn character(&mut self, c: char) -> Result<(), Error> {
         if self.is_cut {
             return Err(Error::NoRoom);
         }
         self.letter(c).inspect_err(|_| {
-            // The room is that which was left for it. Half a key is none.
+            // Room for the quote is reserved. An incomplete key is removed.
             self.put(b"\"");
             self.is_whole();
         })
     }
 
-    /// Ends a string that has come to its end.
+    /// Ends a complete string.
     pub(super) fn end_string(&mut self) {
         self.put(b"\"");
         self.is_whole();
     }
 
-    /// Writes a character as it stands in a string, and leaves room for the quote behind it.
+    /// Writes a character, escaped if necessary, and keeps room for the closing quote.
     fn letter(&mut self, c: char) -> Result<(), Error> {
         let escape = match c {
             '"' => b'"',

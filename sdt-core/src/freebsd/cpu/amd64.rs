@@ -2,20 +2,20 @@
 
 use core::arch::asm;
 
-/// Turns interrupts off on this CPU (`intr_disable`); how they were.
+/// Turns interrupts off on this CPU (`intr_disable`). Returns their previous state.
 #[inline(always)]
 pub(crate) fn interrupts_off() -> usize {
     let flags;
-    // Without `nomem`: what follows must not be moved out.
-    // SAFETY: no effect on memory or registers but the flags.
+    // Without `nomem`, so that the compiler moves no later access before it.
+    // SAFETY: the instructions change only the flags.
     unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
     flags
 }
 
-/// Puts interrupts back as they were (`intr_restore`).
+/// Restores the state of interrupts (`intr_restore`).
 #[inline(always)]
 pub(crate) fn interrupts_restore(flags: usize) {
-    // Without `nomem`: what went before must not be moved out.
-    // SAFETY: as they were.
+    // Without `nomem`, so that the compiler moves no earlier access behind it.
+    // SAFETY: the instructions restore the flags that `interrupts_off` saved.
     unsafe { asm!("push {}", "popfq", in(reg) flags) };
 }

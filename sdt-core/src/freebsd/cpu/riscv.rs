@@ -5,20 +5,20 @@ use core::arch::asm;
 /// `SSTATUS_SIE`
 const SIE: usize = 1 << 1;
 
-/// Turns interrupts off on this hart (`intr_disable`); how they were.
+/// Turns interrupts off on this hart (`intr_disable`). Returns their previous state.
 #[inline(always)]
 pub(crate) fn interrupts_off() -> usize {
     let status: usize;
-    // Without `nomem`: what follows must not be moved out.
+    // Without `nomem`, so that the compiler moves no later access before it.
     // SAFETY: masks interrupts and nothing else.
     unsafe { asm!("csrrci {}, sstatus, {}", out(reg) status, const SIE, options(nostack)) };
     status & SIE
 }
 
-/// Puts interrupts back as they were (`intr_restore`).
+/// Restores the state of interrupts (`intr_restore`).
 #[inline(always)]
 pub(crate) fn interrupts_restore(status: usize) {
-    // Without `nomem`: what went before must not be moved out.
-    // SAFETY: as they were.
+    // Without `nomem`, so that the compiler moves no earlier access behind it.
+    // SAFETY: the instruction restores the bit that `interrupts_off` saved.
     unsafe { asm!("csrs sstatus, {}", in(reg) status, options(nostack)) };
 }

@@ -1,10 +1,9 @@
 //! The native route: the kernel's own sdt finds the module's probes in its file.
 //!
-//! What C's `SDT_PROVIDER_DEFINE`, `SDT_PROBE_DEFINEn` and `SDT_PROBEn` emit (`sys/sys/sdt.h`), the macros emit
-//! here: [records](record) in the kernel's linker sets, and firing sites. `sdt.ko` registers the probes when the
-//! module has been loaded, patches their sites (15) or tells them their ids (before), and refuses to unload the
-//! module while one is enabled. The module does not depend on `dtrace`: it loads, and runs at the cost of its
-//! sites, where there is no DTrace.
+//! The macros emit the same as C's `SDT_PROVIDER_DEFINE`, `SDT_PROBE_DEFINEn` and `SDT_PROBEn` (`sys/sys/sdt.h`):
+//! [records](record) in the kernel's linker sets, and firing sites. `sdt.ko` registers the probes after the module was
+//! loaded, patches their sites (15) or stores their ids (before 15), and refuses to unload the module while a probe is
+//! enabled. The module does not depend on `dtrace`: without DTrace it loads and runs, at the cost of its sites.
 //!
 //! | FreeBSD | a site | while enabled |
 //! |---|---|---|
@@ -21,20 +20,20 @@ use core::ffi::CStr;
 
 use crate::freebsd::Errno;
 
-/// A module's probes, which are the kernel's business.
+/// The probes of a module, which the kernel manages itself.
 #[derive(Debug)]
 pub struct Probes;
 
 impl Probes {
-    /// The probes of a module.
+    /// Returns the probes of a module.
     pub const fn new(_: &'static CStr) -> Self {
         Self
     }
 
-    /// Nothing: the kernel finds the probes after it has loaded the module.
+    /// Does nothing: the kernel finds the probes after it has loaded the module.
     ///
     /// # Safety
-    /// Any time.
+    /// None.
     ///
     /// # Errors
     /// None.
@@ -42,7 +41,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Nothing: the kernel has taken the probes away before it asks the module.
+    /// Does nothing: the kernel destroys the probes before it asks the module.
     ///
     /// # Errors
     /// None.
@@ -51,7 +50,7 @@ impl Probes {
     }
 }
 
-/// Metadata: the module needs nothing besides the kernel.
+/// Metadata: the module depends only on the kernel.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_module_needs {

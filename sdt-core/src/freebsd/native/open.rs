@@ -1,12 +1,11 @@
 //! The records of open providers' probes.
 //!
-//! Such a probe has no declaration, so that every place which fires it brings the probe's record along, and the
-//! kernel would enable the first of them only. So they are made in assembly, as pieces of which the linker keeps
-//! one (a COMDAT group): one record for each provider and name, one for each of its arguments. What tells them
-//! apart is a hash of both names.
+//! Such a probe has no declaration, so every site emits the probe's record, and the kernel would enable only the first
+//! of them. Therefore the records are assembly in COMDAT groups, of which the linker keeps one: one record for each
+//! provider and name, and one for each argument. A hash of both names distinguishes them.
 //!
-//! An argument's type is known to the compiler's type inference only, in a generic function. What assembly can
-//! take from there is numbers, so the type's name comes as such, eight letters at a time.
+//! Only type inference in a generic function knows the type of an argument. Assembly in such a function can use numeric
+//! constants only, so the name of the type is passed as numbers, eight letters each.
 
 use core::arch::asm;
 
@@ -16,15 +15,15 @@ use crate::name::TypeName;
 /// An open provider's probe, by type.
 ///
 /// # Safety
-/// The number is the one in the symbol of a probe that the same place fires.
+/// The number is the hash in the symbol of a probe that the same site fires.
 pub unsafe trait OpenProbe {
-    /// The number in its record's symbol.
+    /// The hash in the symbol of its record.
     const HASH: u64;
 }
 
 /// A tuple of `COUNT` arguments.
 pub trait Arguments<const COUNT: usize>: Tuple<COUNT> {
-    /// Leaves their records.
+    /// Emits their records.
     fn list<P: OpenProbe>();
 }
 
@@ -53,8 +52,8 @@ tuples! {
     6: 0 () A 1 (A) B 2 (A B) C 3 (A B C) D 4 (A B C D) E 5 (A B C D E) F;
 }
 
-/// Leaves the records of an open provider's probe's arguments, as one site fires it, for which there is no code. Returns
-/// the words.
+/// Emits the records of the arguments of an open provider's probe, as one site fires it. This adds no instructions.
+/// Returns the words.
 #[inline(always)]
 pub fn list_args<P: OpenProbe, A: Arguments<COUNT>, const COUNT: usize>(
     args: &A,
@@ -64,10 +63,10 @@ pub fn list_args<P: OpenProbe, A: Arguments<COUNT>, const COUNT: usize>(
     args.carried()
 }
 
-/// Every site names what it takes the probe's arguments to be, and only the site whose records the linker keeps
-/// defines that name: of sites that disagree, one names a symbol that nothing defines, and the module does not link.
-/// The names are in a section that is not loaded; it is retained, or the linker would drop what it refers to, the
-/// names' definitions, and then not miss them.
+/// Every site refers to a symbol that names the types of its arguments, and only the records that the linker keeps
+/// define their symbol. If sites disagree, one of them refers to an undefined symbol, and the module does not link. The
+/// references are in a section that is not loaded, but retained: otherwise the linker would drop the section, and would
+/// not notice undefined symbols.
 macro_rules! agree {
     ($name:literal) => {
         concat!(
@@ -78,11 +77,11 @@ macro_rules! agree {
     };
 }
 
-/// How many arguments the probe has.
+/// The number of the probe's arguments.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]
 fn list_count<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
-    // SAFETY: no instruction; sections of their own.
+    // SAFETY: the assembly has no instruction, and only its own sections.
     unsafe {
         asm!(
             agree!("n_{count}"),
@@ -102,9 +101,8 @@ fn list_count<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
     }
 }
 
-/// The record of one word of an argument, if it has that many, behind those `BEFORE` (see
-/// [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
-/// the names of its types.
+/// Emits the record of one word of an argument, if the argument has it, after `BEFORE` words (see
+/// [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and the names of its types.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]
 fn list_word<
@@ -114,7 +112,7 @@ fn list_word<
     A: Argument,
     const WORD: usize,
 >() {
-    // SAFETY: no instruction; sections of their own.
+    // SAFETY: the assembly has no instruction, and only its own sections.
     unsafe {
         asm!(
             ".if {is_there}",
@@ -179,14 +177,14 @@ fn list_word<
     }
 }
 
-/// The names of an argument's types, in numbers.
+/// The names of an argument's types, as numbers.
 struct Names {
     native: TypeName,
     translated: TypeName,
 }
 
 impl Names {
-    /// Those of one word, or none.
+    /// The names of one word's types; empty if the argument does not have the word.
     const fn of<A: Argument>(word: usize) -> Self {
         let none = TypeName::new("");
         if word >= A::TYPES.len() {
@@ -204,12 +202,12 @@ impl Names {
         !self.translated.is_empty()
     }
 
-    /// Eight letters of the native type's name.
+    /// Returns eight letters of the native type's name.
     const fn native(&self, index: usize) -> u64 {
         self.native.letters(index)
     }
 
-    /// Eight letters of the translated type's name.
+    /// Returns eight letters of the translated type's name.
     const fn translated(&self, index: usize) -> u64 {
         self.translated.letters(index)
     }

@@ -3,7 +3,7 @@
 //! `sys/sys/sdt.h`: main for 15, and 10.2 to 13 for the records without tracepoints, which are the same in all
 //! of them. LP64. (`struct sdt_tracepoint` is emitted by `__sdt_site!`, from assembly.)
 //!
-//! Fields that only the kernel writes start as zeros, and stand in cells so that they are in writable memory.
+//! Fields that only the kernel writes are zero at first, and in cells, so that they are in writable memory.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -13,7 +13,7 @@ use static_assertions::const_assert_eq;
 
 use crate::arg::ArgType;
 
-/// What belongs to the kernel.
+/// A field that belongs to the kernel.
 type Kernels<T> = UnsafeCell<T>;
 
 /// An entry or the head of one of the kernel's lists: two pointers.
@@ -39,7 +39,7 @@ unsafe impl Sync for Provider {}
 const_assert_eq!(size_of::<Provider>(), 40);
 
 impl Provider {
-    /// A provider of this name. The kernel gives it the stability and the privileges of every SDT provider.
+    /// Returns a provider of this name. The kernel gives it the stability and the privileges of every SDT provider.
     pub const fn new(name: &'static CStr) -> Self {
         let (id, references) = (Kernels::new(0), Kernels::new(0));
         Self { name: name.as_ptr(), entry: unlinked(), id, references }
@@ -76,19 +76,19 @@ impl Probe {
     /// The record's version, by which the kernel knows its layout: its size.
     pub const VERSION: usize = size_of::<Self>();
 
-    /// Offset of the primary record in a record: a probe has one record here.
+    /// Offset of the primary record in a record: 0, because a probe has one record here.
     #[doc(hidden)]
     pub const PRIMARY: usize = 0;
 
-    /// Bytes from the pointer to the provider to the names: the kernel's lists.
+    /// Bytes of the kernel's lists, between the pointer to the provider and the names.
     #[doc(hidden)]
     pub const LISTS: usize =
         core::mem::offset_of!(Self, module) - core::mem::offset_of!(Self, entry);
 
-    /// A probe. `name` is as C names it, with `__` for every `-`: the kernel turns one into the other.
+    /// Returns a probe. `name` is the name in C, with `__` for every `-`; the kernel replaces `__` by `-`.
     ///
-    /// The module's name stays empty, for which the kernel puts that of the file, and by which it destroys the
-    /// probe when the file is unloaded.
+    /// The name of the module is empty: the kernel uses that of the file, and destroys the probes of this name when the
+    /// file is unloaded.
     pub const fn new(provider: &'static Provider, name: &'static CStr) -> Self {
         Self {
             version: Self::VERSION as c_int,
@@ -106,10 +106,10 @@ impl Probe {
         }
     }
 
-    /// The probe's id in DTrace, while it is enabled; else 0. Probe context.
+    /// Returns the probe's id in DTrace while it is enabled, otherwise 0. Probe context.
     #[inline(always)]
     pub fn id(&self) -> u32 {
-        // Volatile, so that it is read once: a second look might find another value.
+        // Volatile, so that it is loaded once: a second load might find another value.
         // SAFETY: a field of `self`, aligned; the kernel stores it in one access.
         unsafe { self.id.get().read_volatile() as u32 }
     }
@@ -137,7 +137,7 @@ impl ArgTypeRecord {
         Self { index: 0, native, translated, entry: unlinked(), probe: null() }
     }
 
-    /// Argument `index` of `probe`.
+    /// Returns the record of argument `index` of `probe`.
     const fn new(index: c_int, probe: &'static Probe, of: &'static ArgType) -> Self {
         let translated = match &of.translated {
             Some(name) => name.as_bytes().as_ptr().cast(),
@@ -147,7 +147,8 @@ impl ArgTypeRecord {
         Self { index, native, translated, entry: unlinked(), probe }
     }
 
-    /// All `WORDS` arguments of `probe`, as the kernel counts them, from the types of each as the declaration does.
+    /// Returns the records of all `WORDS` arguments of `probe` (as the kernel counts them), from the types in its
+    /// declaration.
     pub const fn all<const WORDS: usize>(
         probe: &'static Probe,
         types: &[&'static [ArgType]],
@@ -167,8 +168,8 @@ impl ArgTypeRecord {
     }
 }
 
-// As `__MAKE_SET` does in C: where modules are shared objects, the kernel finds a set by these symbols, and
-// the linker defines those that something refers to.
+// Like `__MAKE_SET` in C: if modules are shared objects, the kernel finds a set by these symbols, and the linker
+// defines them only if something refers to them.
 core::arch::global_asm!(
     ".weak __start_set_sdt_providers_set, __stop_set_sdt_providers_set",
     ".weak __start_set_sdt_probes_set, __stop_set_sdt_probes_set",
@@ -176,16 +177,16 @@ core::arch::global_asm!(
     ".weak __start_set_sdt_tracepoint_set, __stop_set_sdt_tracepoint_set",
 );
 
-/// Entries of a set, one for each of the records that a static holds.
+/// The entries of a set for all records in a static.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct SetEntries<T: 'static, const COUNT: usize>([*const T; COUNT]);
 
-// SAFETY: addresses of statics that can be shared.
+// SAFETY: it contains only addresses of statics that are `Sync`.
 unsafe impl<T: Sync, const COUNT: usize> Sync for SetEntries<T, COUNT> {}
 
 impl<T, const COUNT: usize> SetEntries<T, COUNT> {
-    /// The entries of `records`.
+    /// Returns the entries of `records`.
     pub const fn new(records: &'static [T; COUNT]) -> Self {
         let mut entries = [null(); COUNT];
         let mut index = 0;
@@ -197,7 +198,7 @@ impl<T, const COUNT: usize> SetEntries<T, COUNT> {
     }
 }
 
-/// What is left of providers, probes and sites: all of it.
+/// Selects the parts of providers, probes and sites that remain in the image: all of them.
 ///
 /// `@code` is the code of a site, `@entry` an entry of a set, the address of a record, and `@entries` are the addresses of
 /// the records in an array.
@@ -223,8 +224,8 @@ macro_rules! __sdt_leave {
     };
 }
 
-/// With feature `off`, the code of a site is checked and never executed, and nothing refers to records, so the linker leaves
-/// them out.
+/// With feature `off`, the code of a site is compiled and never executed, and nothing refers to records, so the linker
+/// removes them.
 #[cfg(sdt_off)]
 #[doc(hidden)]
 #[macro_export]
@@ -268,7 +269,7 @@ macro_rules! __sdt {
         @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         $types:expr
     ) => {
-        // The symbol is one of the macros', and not of the caller's choice.
+        // The macros choose the symbol, not the caller.
         const _: $crate::__private::Promise = __SDT_PROMISE;
 
         $(#[$attr])*
@@ -292,12 +293,12 @@ macro_rules! __sdt {
             static $record: $crate::__private::record::Probe;
         }
 
-        // In the function that fires, as `global_asm!` may only stand in modules.
+        // In the function that fires, because `global_asm!` is allowed in modules only.
         #[allow(named_asm_labels)]
         // SAFETY: no instruction; sections of their own.
         unsafe {
             ::core::arch::asm!(
-                // The assembler has one file for many places.
+                // One assembler file contains the code of many sites.
                 ::core::concat!(".ifndef ", $symbol),
                 ::core::concat!(
                     ".pushsection .data.", $symbol, ", \"awG\", @progbits, ", $symbol, ", comdat"

@@ -14,31 +14,31 @@ type Handler = unsafe extern "C" fn(address: usize, frame: *mut TrapFrame, third
 unsafe extern "C" {
     // Not in probe context; allocates.
     safe fn dtrace_invop_add(handler: Handler);
-    // Panics if the handler is not there.
+    // Panics if the handler is not registered.
     safe fn dtrace_invop_remove(handler: Handler);
 }
 
-/// Sends a breakpoint at one of this module's sites on its way. `address` is that of the breakpoint
-/// instruction on every architecture. Probe context.
+/// Handles a breakpoint at one of this module's sites: redirects it to the cold block. `address` is that of the
+/// breakpoint instruction, on every architecture. Probe context.
 unsafe extern "C" fn on_breakpoint(address: usize, frame: *mut TrapFrame, _: usize) -> c_int {
-    /// Not ours: the kernel asks the next handler.
+    /// The breakpoint belongs to no site of this module: the kernel calls the next handler.
     const NOT_CLAIMED: c_int = 0;
     match trap::resume_address(address) {
-        // SAFETY: the kernel passes the frame it is going to return from.
+        // SAFETY: the kernel passes the frame from which it will return.
         Some(resume) => redirect(unsafe { &mut *frame }, resume),
         None => NOT_CLAIMED,
     }
 }
 
-/// The handler's address as the kernel knows it; one static, so that adding and removing name the same.
+/// The address of the handler; one static, so that adding and removing use the same address.
 static HANDLER: Handler = on_breakpoint;
 
 pub(super) fn hook() {
     dtrace_invop_add(HANDLER);
 }
 
-/// No site traps any more when this is called, and every CPU has left this module's handler since: the kernel's list of
-/// handlers has no lock and frees the node at once.
+/// Call this only when no site traps any more and every CPU has left this module's handler since, because the kernel's
+/// list of handlers has no lock and frees the node at once.
 pub(super) fn unhook() {
     dtrace_invop_remove(HANDLER);
     dtrace_sync();

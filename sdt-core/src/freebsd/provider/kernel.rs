@@ -1,4 +1,4 @@
-//! FreeBSD, as far as its DTrace is concerned.
+//! The binding to FreeBSD's DTrace.
 
 use crate::dtrace::{Functions, Kernel};
 use crate::freebsd::cpu;
@@ -8,7 +8,7 @@ unsafe extern "C" {
     pub(super) safe fn dtrace_sync();
 }
 
-/// FreeBSD.
+/// FreeBSD's DTrace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeBsd;
 
@@ -16,7 +16,7 @@ pub(super) struct FreeBsd;
 unsafe impl Kernel for FreeBsd {
     #[inline(always)]
     fn functions(&self) -> &'static Functions {
-        // Of `dtrace.ko`, which the module depends on. A constant, so that they are called directly.
+        // Functions of `dtrace.ko`, on which the module depends. A constant, so that they are called directly.
         const { &Functions::DTRACE }
     }
 

@@ -22,7 +22,7 @@ use crate::freebsd::module::ModDepend;
 use crate::patch::{Mode, Patcher};
 use kernel::{FreeBsd, dtrace_sync};
 
-/// The versions of `dtrace` this module works with.
+/// The supported versions of `dtrace`.
 pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
 
 /// How sites are patched.
@@ -36,8 +36,8 @@ const PATCHER: &dyn Patcher = &crate::patch::NoText;
 pub struct Probes(Attachment);
 
 impl Probes {
-    /// The probes of the module whose file is called `module`, without `.ko`: by that name `kldunload` finds
-    /// the probes it has to destroy.
+    /// Returns the probes of the module whose file is `module` without `.ko`: `kldunload` destroys the probes of this
+    /// name.
     pub const fn new(module: &'static CStr) -> Self {
         Self(Attachment {
             framework: &Binding(FreeBsd),
@@ -53,18 +53,20 @@ impl Probes {
     /// Before the module is unloaded, [`detach`](Self::detach) must have succeeded.
     ///
     /// # Errors
-    /// As [`attach::attach`]; nothing is attached or hooked then. Where that says that the image must stay, this
-    /// says so on the console and succeeds.
+    /// As [`attach::attach`]; nothing is attached or hooked then. If the error says that the image must stay, this
+    /// prints it on the console and succeeds.
     pub unsafe fn attach(&'static self) -> Result<(), AttachError> {
-        // First the handler: with the first registration a probe may be enabled.
+        // The handler is registered first, because a probe may be enabled as soon as its provider is registered.
         #[cfg(sdt_site = "patched")]
         invop::hook();
         // SAFETY: the handler consults `resume_address` from here until `detach`.
         match unsafe { attach::attach(&self.0) } {
             Err(error) if error.must_stay() => {
-                // An error would have the kernel free the module.
+                // After an error the kernel would free the module.
                 let module = self.0.module.to_str().unwrap_or("?");
-                console::print(format_args!("{module}: loaded without probes: {error}"));
+                console::print(format_args!(
+                    "{module}: the module is loaded without probes: {error}"
+                ));
                 Ok(())
             }
             result => result.inspect_err(|_| leave()),
@@ -82,16 +84,16 @@ impl Probes {
     }
 }
 
-/// Unhooks the breakpoint exception, and waits until every CPU has left what a site runs with interrupts off.
+/// Unhooks the breakpoint exception, and waits until every CPU has left the code that a site runs with interrupts off.
 ///
-/// No site fires any more when this is called.
+/// Call it when no site fires any more.
 fn leave() {
     dtrace_sync();
     #[cfg(sdt_site = "patched")]
     invop::unhook();
 }
 
-/// Metadata: the module needs DTrace besides the kernel.
+/// Metadata: the module depends on the kernel and on DTrace.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_module_needs {

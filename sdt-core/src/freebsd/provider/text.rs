@@ -1,4 +1,4 @@
-//! Writing to the text of the kernel's modules.
+//! Writes to the text of the kernel's modules.
 
 use core::ffi::c_void;
 
@@ -23,8 +23,8 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(super) struct KernelText;
 
-// SAFETY: `machdep::store` stores the bytes where they belong, what changes under running CPUs in one store;
-// a rendezvous runs `on_this_cpu` everywhere.
+// SAFETY: `machdep::store` stores the bytes at the address, in one store if running CPUs can execute them; a rendezvous
+// runs `on_this_cpu` on every CPU.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         // SAFETY: the contract of this function is that of `machdep::store`.
@@ -43,10 +43,12 @@ unsafe impl Patcher for KernelText {
         machdep::is_writable(address, length)
     }
 
-    /// `dtrace_probe_enable` of FreeBSD's ignores what `dtps_enable` returns, so this is all that anybody hears.
+    /// FreeBSD's `dtrace_probe_enable` ignores the result of `dtps_enable`, so this message is the only report.
     fn refused(&self, probe: &Probe, why: PatchError) {
         let [provider, name] = [probe.provider().name(), probe.name()];
         let [provider, name] = [provider, name].map(|text| text.to_str().unwrap_or("?"));
-        console::print(format_args!("probe {provider}:::{name} is left as it is: {why}"));
+        console::print(format_args!(
+            "probe {provider}:::{name} cannot be enabled or disabled: {why}"
+        ));
     }
 }

@@ -1,17 +1,17 @@
-//! The assumption under which arguments are lazy, tested when the module is loaded.
+//! A check of the is-enabled sites when the module is loaded: arguments are lazy only if krtld marked them as expected.
 
 use core::ffi::CStr;
 
 use crate::illumos::console;
 
-/// What an is-enabled site holds after krtld, and while its probe is enabled. A retained enabling may enable a probe before
-/// `_init` runs.
+/// The bytes of an is-enabled site after krtld, and while its probe is enabled. A retained enabling may enable a probe
+/// before `_init` runs.
 const NOPS: [u8; 4] = [0x90; 4];
 const ENABLED: [u8; 4] = [0x90, 0xf0, 0x90, 0x90];
 
-/// The is-enabled sites of this module: addresses, in a section that sites fill.
+/// The addresses of the is-enabled sites of this module, in a section that the sites fill.
 ///
-/// The bounds are weak: a module need not have a site. They are 0 then.
+/// The bounds are weak, and 0 in a module without sites.
 mod bounds {
     core::arch::global_asm!(
         ".weak __start_sdt_is_enabled, __stop_sdt_is_enabled",
@@ -25,14 +25,14 @@ mod bounds {
     );
 
     unsafe extern "C" {
-        // Only krtld writes to it.
+        // SAFETY: only krtld writes to it.
         #[link_name = "__sdt_is_enabled"]
         pub(super) safe static BOUNDS: [usize; 2];
     }
 }
 
 fn sites() -> &'static [usize] {
-    // Volatile: for all the compiler knows the table is constant, but it is relocated.
+    // Volatile, because the compiler would take the table as constant, but krtld relocates it.
     // SAFETY: a reference to a static.
     let [start, stop] = unsafe { (&raw const bounds::BOUNDS).read_volatile() };
     let len = stop.wrapping_sub(start) / size_of::<usize>();
@@ -43,37 +43,37 @@ fn sites() -> &'static [usize] {
     unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(start), len) }
 }
 
-/// A module's probes under illumos's own sdt.
+/// The probes of a module under illumos's own sdt.
 #[derive(Debug)]
 pub struct Probes;
 
 impl Probes {
-    /// The probes of a module.
+    /// Returns the probes of a module.
     pub const fn new(_: &'static CStr) -> Self {
         Self
     }
 
-    /// Looks whether krtld has made of each is-enabled site what its test looks for, and says so if it has not. Arguments of such
-    /// a site are evaluated whether its probe is enabled or not, and `sdt_enabled!` says yes there; nothing else
-    /// changes.
+    /// Checks that krtld replaced each is-enabled site by the bytes that its test expects, and prints a message if not.
+    /// At other sites, arguments are always evaluated, and `sdt_enabled!` always returns true; nothing else changes.
     pub fn check(&self, module: &CStr) {
         let odd = |site: &&usize| {
             let text = core::ptr::with_exposed_provenance::<[u8; 4]>(**site);
-            // SAFETY: a site of this module. Volatile, as krtld and sdt write to it behind the compiler's back.
+            // SAFETY: the address is a site of this module. Volatile, because krtld and sdt write to it without the
+            // compiler's knowledge.
             !matches!(unsafe { text.read_volatile() }, NOPS | ENABLED)
         };
         let (all, count) = (sites().len(), sites().iter().filter(odd).count());
         if count != 0 {
             console::print(format_args!(
-                "{}: {count} of {all} probe sites are not the nops that this kernel was to make of them; their \
-                 arguments are evaluated even while the probe is disabled",
+                "{}: krtld did not replace {count} of {all} probe sites by the expected nops; \
+                 their arguments are evaluated even while the probe is disabled",
                 module.to_str().unwrap_or("?"),
             ));
         }
     }
 }
 
-/// What a module exports for its companion: there is none.
+/// The table for the companion: there is none.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_illumos_exports {

@@ -1,4 +1,4 @@
-//! From an is-enabled site to the probe site.
+//! The call from an enabled site to the probe site.
 
 use core::ffi::c_void;
 
@@ -8,8 +8,8 @@ use crate::record::Probe;
 
 /// Executes the probe site at `trampoline` with these words.
 ///
-/// Probe context: may run anywhere, with interrupts off and any lock held. If the probe is not enabled (any more),
-/// the site is nops.
+/// Probe context: may run anywhere, with interrupts off and any lock held. If the probe is not enabled, or no longer,
+/// the site consists of nops.
 ///
 /// # Safety
 /// `trampoline` is that of a site of this image, `words` are `count` readable words, `count` is at most

@@ -1,13 +1,13 @@
-//! The native route: krtld and sdt find the module's probes in its calls of functions that are not there.
+//! The native route: krtld and sdt find the module's probes by its calls of undefined functions.
 //!
-//! What C's `DTRACE_PROBEn` emit (`usr/src/uts/common/sys/sdt.h`), the macros emit here, from assembly: see the sites
-//! in `arch/x86_64/illumos.rs`. The module does not depend on `drv/dtrace`, keeps its fbt probes, loads where there is no
-//! DTrace, and has nothing to call.
+//! The macros emit the same as C's `DTRACE_PROBEn` (`usr/src/uts/common/sys/sdt.h`), but as assembly: see the sites in
+//! `arch/x86_64/illumos.rs`. The module does not depend on `drv/dtrace`, keeps its fbt probes, and loads without
+//! DTrace.
 //!
-//! A provider that illumos knows (`proc`, `io`, `ip` and so on) is that one; probes of all others are listed under
-//! `sdt`, with the provider's name in front of their own: those of two providers are never one. Their module is the file's
-//! name, their function the one that fires. Arguments have no types: D programs cast
-//! `arg0` to `arg9`.
+//! Probes of a provider that illumos knows (`proc`, `io`, `ip` and so on) belong to it. Probes of all other providers
+//! belong to `sdt`, and their names begin with the name of the provider, so that probes of two providers cannot
+//! collide. Their module is the name of the file, their function the one that fires. Arguments have no types: D
+//! programs cast `arg0` to `arg9`.
 
 mod enabled;
 pub(crate) mod fire;

@@ -1,14 +1,14 @@
-//! Probes of open providers leave no records either.
+//! Probes of open providers: they have no records either.
 
 use crate::arg::{Carried, Tuple};
 
 /// An open provider's probe, by type.
 pub trait OpenProbe {
-    /// The number by which its description names it.
+    /// The number of the probe in its description.
     const HASH: u64;
 }
 
-/// The words of a site's arguments, which are described.
+/// Returns the words of a site's arguments, and emits their description.
 #[inline(always)]
 pub fn list_args<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>(args: &A) -> [Carried; COUNT] {
     const { crate::hit::check_words(A::WORDS) };

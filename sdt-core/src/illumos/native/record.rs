@@ -1,4 +1,4 @@
-//! Declarations leave no records: a probe is what its sites are called.
+//! Declarations: they have no records, because a probe is the name of its sites.
 
 /// A provider.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub struct Provider;
 #[derive(Debug)]
 pub struct Probe;
 
-/// What illumos's own sdt needs: no records.
+/// The records of illumos's own sdt: there are none.
 ///
 /// | arm | |
 /// |---|---|

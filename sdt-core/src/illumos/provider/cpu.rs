@@ -6,13 +6,13 @@ unsafe extern "C" {
     safe fn dtrace_interrupt_enable(cookie: usize);
 }
 
-/// Turns interrupts off; how they were. Any context.
+/// Turns interrupts off. Returns their previous state. Any context.
 #[inline(always)]
 pub(super) fn interrupts_off() -> usize {
     dtrace_interrupt_disable()
 }
 
-/// Puts interrupts back as they were. Any context.
+/// Restores the state of interrupts. Any context.
 #[inline(always)]
 pub(super) fn interrupts_restore(cookie: usize) {
     dtrace_interrupt_enable(cookie);

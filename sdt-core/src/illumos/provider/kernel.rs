@@ -1,4 +1,4 @@
-//! illumos, as far as its DTrace is concerned: its functions are those that the companion has handed over.
+//! The binding to illumos's DTrace, with the functions that the companion passed.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -14,7 +14,7 @@ pub(super) unsafe fn hand_over(functions: *const Functions) {
     FUNCTIONS.store(functions.cast_mut(), Ordering::Release);
 }
 
-/// illumos.
+/// illumos's DTrace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Illumos;
 
@@ -22,7 +22,7 @@ pub(super) struct Illumos;
 unsafe impl Kernel for Illumos {
     #[inline(always)]
     fn functions(&self) -> &'static Functions {
-        // SAFETY: `hand_over` comes before all that is called here, and by its contract they stay.
+        // SAFETY: `hand_over` is called before every call through this binding, and by its contract the functions stay.
         unsafe { &*FUNCTIONS.load(Ordering::Acquire) }
     }
 

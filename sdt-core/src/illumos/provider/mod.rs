@@ -1,6 +1,6 @@
 //! The provider route: the module's providers are registered with the kernel's DTrace, by its
-//! [companion](crate::__private::companion), and it patches its sites itself: with jumps, while all other CPUs are paused,
-//! so that no breakpoint is ever executed and no handler for them has to be there.
+//! [companion](crate::__private::companion), and it patches its sites itself: with jumps, while all other CPUs are
+//! paused, so that no CPU executes a breakpoint and no handler is necessary.
 
 mod cpu;
 mod kernel;
@@ -20,8 +20,8 @@ use kernel::Illumos;
 pub struct Probes(Attachment);
 
 impl Probes {
-    /// The probes of the module whose companion is called `companion`. That is also the module part of their
-    /// descriptions: when a module is unloaded DTrace destroys all probes that have its name, by whatever provider
+    /// Returns the probes of the module whose companion is `companion`. This name is also the module part of their
+    /// descriptions: when a module is unloaded, DTrace destroys all probes with its name, of every provider
     /// (`dtrace_module_unloaded`).
     pub const fn new(companion: &'static CStr) -> Self {
         Self(Attachment {
@@ -32,7 +32,7 @@ impl Probes {
         })
     }
 
-    /// Nothing: the probes are looked at when they are attached.
+    /// Does nothing: the probes are checked when they are attached.
     pub fn check(&self, _: &CStr) {}
 
     /// Registers the providers. For the companion's `_init`.
@@ -47,21 +47,21 @@ impl Probes {
         if let Err(error) = unsafe { attach::attach(&self.0) } {
             let companion = self.0.module.to_str().unwrap_or("?");
             console::warn(format_args!("{companion}: probes not attached: {error}"));
-            // With an error number krtld would unload the companion, and with it what keeps this module.
+            // After an error number, krtld would unload the companion, which keeps this module loaded.
             return if error.must_stay() { 0 } else { Errno::EINVAL.get() };
         }
         0
     }
 
-    /// Unregisters the providers. For the companion's `_fini`. Returns an error number if DTrace will not let the probes
-    /// go; everything goes on working then.
+    /// Unregisters the providers. For the companion's `_fini`. Returns an error number if DTrace does not release the
+    /// probes; then everything continues to work.
     pub fn detach(&self) -> c_int {
         Errno::code(attach::detach().map_err(Errno::from))
     }
 }
 
-/// What a module exports for its companion: a [`Driver`](crate::__private::companion::Driver), from assembly, for the
-/// name's sake.
+/// The table that a module exports for its companion: a [`Driver`](crate::__private::companion::Driver), in assembly,
+/// because of its name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_illumos_exports {
@@ -77,7 +77,7 @@ macro_rules! __sdt_illumos_exports {
             $probes.detach()
         }
 
-        // Only to emit the table: where this expands, assembly has to be in a function.
+        // Only emits the table: at this place, assembly must be in a function.
         #[unsafe(naked)]
         unsafe extern "C" fn table() {
             ::core::arch::naked_asm!(

@@ -1,4 +1,4 @@
-//! Writing to a module's text, which illumos leaves writable (`sdt` stores to it as to data).
+//! Writes to a module's text, which illumos leaves writable (`sdt` stores to it as to data).
 
 use core::ffi::c_void;
 
@@ -9,7 +9,7 @@ unsafe extern "C" {
     // usr/src/uts/common/sys/cpuvar.h: cpu_lock is held. All other CPUs wait, with interrupts off, until `start_cpus`.
     fn pause_cpus(off: *mut c_void, function: *mut c_void);
     fn start_cpus();
-    // In unix, not in DTrace: an interrupt on every CPU, waited for.
+    // In unix, not in DTrace: sends an interrupt to every CPU, and waits for it.
     safe fn dtrace_sync();
 }
 
@@ -17,7 +17,7 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(super) struct KernelText;
 
-// SAFETY: stores the given bytes, in one store if `Patcher` demands it; nothing else executes meanwhile, and then every
+// SAFETY: stores the given bytes, in one store if `Patcher` demands it. No other CPU executes meanwhile, and then every
 // CPU takes an interrupt.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
@@ -43,20 +43,20 @@ unsafe impl Patcher for KernelText {
         }
     }
 
-    /// Nothing: other CPUs are paused, and this one executes other text.
+    /// Does nothing: other CPUs are paused, and this one executes other text.
     fn synchronise(&self) {}
 
-    /// For DTrace's calls of `enable` and `disable`, which hold `cpu_lock`.
+    /// Called by DTrace's calls of `enable` and `disable`, which hold `cpu_lock`.
     fn exclusively(&self, change: &mut dyn FnMut()) {
-        // SAFETY: cpu_lock is held.
+        // SAFETY: DTrace holds cpu_lock, as above.
         unsafe { pause_cpus(core::ptr::null_mut(), core::ptr::null_mut()) };
-        // An interrupt's handler may have a site, too.
+        // The handler of an interrupt may contain a site, too.
         let interrupts = cpu::interrupts_off();
         change();
         cpu::interrupts_restore(interrupts);
-        // SAFETY: paused above.
+        // SAFETY: `pause_cpus` above paused the CPUs.
         unsafe { start_cpus() };
-        // The interrupt's return makes a CPU forget what it has fetched.
+        // The return from the interrupt makes a CPU discard fetched instructions.
         dtrace_sync();
     }
 }

@@ -8,7 +8,8 @@ use crate::ops::FrameworkError;
 use crate::record::RaggedSet;
 use crate::route::runtime;
 
-const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
+const IN_PROGRESS: &str = "another thread is attaching or detaching the probes of this image; try \
+    again";
 
 /// The reason why probes could not be attached. Nothing is registered then, except for [`MustStay`](Self::MustStay) and
 /// [`Leaving`](Self::Leaving).
@@ -22,7 +23,7 @@ pub enum AttachError {
     /// The breakpoint handler breaks a rule of [`trap`](crate::trap#rules-for-the-handler): the first enabled probe would
     /// crash the kernel. Looked at on x86_64, where the target's `os` is `none`, for the CPU that attaches.
     Handler(HandlerFault),
-    /// A linker set is not a whole number of records.
+    /// The size of a linker set is not a multiple of the record size.
     RaggedSet(RaggedSet),
     /// A record was made by another version of this crate.
     Version {
@@ -96,48 +97,74 @@ impl fmt::Display for AttachError {
             Self::Handler(fault) => fault.fmt(f),
             Self::RaggedSet(RaggedSet { section, bytes, record }) => write!(
                 f,
-                "section {section} has {bytes} bytes, which is no whole number of {record}-byte \
-                 records: the module is linked wrongly"
+                "section {section} has {bytes} bytes, which is not a multiple of its {record}-byte \
+                 records: the module is linked incorrectly"
             ),
             Self::Version { set, index } => write!(
                 f,
-                "record {index} of {set} was made by another version of sdt-core: build the module \
-                 with one version"
+                "record {index} of {set} was made by another version of sdt-core: build all crates \
+                 of the module with one version"
             ),
             Self::SiteProbe { patchpoint } => {
-                write!(f, "the site at {patchpoint:#x} names no probe of this module")
+                write!(
+                    f,
+                    "the site at {patchpoint:#x} refers to no probe of this module: the \
+                           module is linked incorrectly"
+                )
             }
             Self::SiteText { patchpoint } => {
-                write!(f, "there is no nop at {patchpoint:#x}, where a site should be")
+                write!(
+                    f,
+                    "there is no nop at {patchpoint:#x}, the address of a site: the text was \
+                           changed, or linked incorrectly"
+                )
             }
             Self::SiteTarget { patchpoint } => {
-                write!(f, "the site at {patchpoint:#x} has no cold block where it says")
+                write!(
+                    f,
+                    "the cold block of the site at {patchpoint:#x} is not at its recorded \
+                           address: the module is linked incorrectly"
+                )
             }
             Self::SiteOverlap { patchpoint } => {
-                write!(f, "two sites share the text at {patchpoint:#x}")
+                write!(f, "two sites overlap at {patchpoint:#x}: the module is linked incorrectly")
             }
             Self::ProbeProvider { index } => {
-                write!(f, "record {index} of linkme_SDT_PROBES names no provider of this module")
+                write!(
+                    f,
+                    "record {index} of linkme_SDT_PROBES refers to no provider of this \
+                           module: the module is linked incorrectly"
+                )
             }
             Self::Provider { provider } => write!(
                 f,
-                "provider {} is declared twice, with different stability or privileges",
+                "provider {} is declared twice, with different stability or privileges: make the \
+                 declarations agree",
                 Name(provider)
             ),
             Self::ListProbe { index } => {
-                write!(f, "record {index} of sdt_arg_lists names no probe of this module")
+                write!(
+                    f,
+                    "record {index} of sdt_arg_lists refers to no probe of this module: the \
+                           module is linked incorrectly"
+                )
             }
             Self::Arguments { provider, name } => write!(
                 f,
-                "two sites fire {}:::{} with different arguments",
+                "two sites fire {}:::{} with different arguments: make them agree, or declare the \
+                 provider",
                 Name(provider),
                 Name(name)
             ),
             Self::Framework(refusal) => refusal.fmt(f),
             Self::MustStay { cause, held } => {
-                write!(f, "{cause}; and the module must stay: {held}")
+                write!(f, "{cause}; the module must stay loaded: {held}")
             }
-            Self::Leaving(held) => write!(f, "the module is still leaving: {held}"),
+            Self::Leaving(held) => write!(
+                f,
+                "probes of an earlier attempt are still registered: \
+                 {held}"
+            ),
         }
     }
 }
@@ -205,7 +232,7 @@ impl fmt::Display for RefusedProvider {
             Self::Declared(name) => Name(name).fmt(f),
             Self::Made(provider) => match provider.name() {
                 Some(name) => name.fmt(f),
-                None => f.write_str("(made at run time)"),
+                None => f.write_str("(created at run time)"),
             },
         }
     }
@@ -232,9 +259,9 @@ impl fmt::Display for Refusal {
         let Self { provider, probe, error } = self;
         match probe {
             Some(probe) => {
-                write!(f, "probe {provider}:::{} was refused: {error}", Name(probe))
+                write!(f, "the framework refused probe {provider}:::{}: {error}", Name(probe))
             }
-            None => write!(f, "provider {provider} was refused: {error}"),
+            None => write!(f, "the framework refused provider {provider}: {error}"),
         }
     }
 }
@@ -247,8 +274,9 @@ pub enum DetachError {
     InProgress,
     /// The framework did not let a provider go. Everything is as it was.
     Refused(Refusal),
-    /// The framework did not let a provider go, and took not all of those back that had gone before. What is
-    /// missing is created by a later attempt that is refused, or when the image is attached anew.
+    /// The framework refused to unregister a provider, and refused to register some of the providers again that had
+    /// been unregistered before. A later attempt that is refused, or attaching the image again, registers the missing
+    /// ones.
     Reduced(Refusal),
 }
 
@@ -267,9 +295,9 @@ impl fmt::Display for DetachError {
         let (Refusal { provider, error, .. }, end) = match self {
             Self::InProgress => return f.write_str(IN_PROGRESS),
             Self::Refused(refusal) => (refusal, ""),
-            Self::Reduced(refusal) => (refusal, "; and probes that had gone could not be had back"),
+            Self::Reduced(refusal) => (refusal, "; some removed probes could not be created again"),
         };
-        write!(f, "provider {provider} cannot go: {error}{end}")
+        write!(f, "the framework does not release provider {provider}: {error}{end}")
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a host's [`Patcher`](super::Patcher) is made of, for each architecture: one store, what has to follow it, and what
-//! each CPU does to execute text as it is now.
+//! Building blocks of a host's [`Patcher`](super::Patcher) for each architecture: one store, the cache maintenance
+//! after it, and the synchronisation of each CPU.
 //!
 //! | | x86_64 | aarch64 | riscv64 |
 //! |---|---|---|---|
@@ -43,26 +43,27 @@
 //!
 //! # Under QEMU
 //!
-//! QEMU 7.2 reads the text that it translates without holding the page's lock. A store that comes just then is missed, and
-//! the translation of the old bytes stays until the next store to that page: a site that does nothing although its
-//! text is right, seldom, and only while other CPUs execute just that page. (Later versions lock it first:
-//! `tb_lock_page0` in `accel/tcg`.) Real machines do not do this. A host that has to be right under it stores the same
-//! bytes once more after each rendezvous: once every CPU has taken an interrupt, no translation of the old bytes is in the
-//! making any more, and the second store finds those that are made. `sdt_framework::smp` does so by itself.
+//! QEMU 7.2 translates text without holding the lock of the page. It misses a store that happens at that moment, and
+//! keeps the translation of the old bytes until the next store to the page. Then a site does nothing although its text
+//! is correct. This is rare, and happens only while other CPUs execute the same page. (Later versions lock first:
+//! `tb_lock_page0` in `accel/tcg`.) Real machines do not have this defect. A host that must work under QEMU 7.2 stores
+//! the same bytes again after each rendezvous: once every CPU has taken an interrupt, no translation of old bytes is in
+//! progress, and the second store invalidates the finished ones. `sdt_framework::smp` does this itself.
 //!
-//! Where the machine that emulates has fewer cores than it is given CPUs, or other work, a [`Rendezvous`](super::Rendezvous)
-//! of all CPUs takes tens of milliseconds. Changing a probe takes up to three, as does changing any number of them in a
-//! [`batch`](super::batch), and a consumer that closes one more: enabling and disabling looks like a stall.
-//! `-accel tcg,thread=single` takes a hundredth of that, and has no such misses, but its CPUs run by turns.
+//! If the emulating machine has fewer cores than the emulated one has CPUs, or is busy, a
+//! [`Rendezvous`](super::Rendezvous) of all CPUs takes tens of milliseconds. A change of one probe, or of any number of
+//! probes in a [`batch`](super::batch), needs up to three, and closing a consumer one more: enabling and disabling
+//! looks like a stall. With `-accel tcg,thread=single` a rendezvous takes a hundredth of that time and no store is
+//! missed, but the CPUs run in turn.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-/// Stores the bytes of a site, 2 or 4 at a multiple of their number in one store, others one by one from the first.
-/// `writable` is where they can be written: an alias, or the text itself while protection is lifted on this CPU.
+/// Stores the bytes of a site: 2 or 4 aligned bytes in one store, others one by one from the first. `writable` is the
+/// address for the store: an alias, or the text itself while protection is off on this CPU.
 ///
 /// # Safety
-/// The bytes are a site's, `writable` is mapped and can be written to, and no other access than instruction fetches reaches them,
-/// or through here.
+/// The bytes belong to a site, `writable` is mapped and writable, and the only other accesses are instruction fetches
+/// and calls of this function.
 pub unsafe fn store(writable: *mut u8, bytes: &[u8]) {
     // SAFETY: the bytes are mapped, writable and stored to only here, by the contract of this function; the conditions of
     // the arms check that the pointers are aligned for their types.
@@ -83,8 +84,8 @@ pub unsafe fn store(writable: *mut u8, bytes: &[u8]) {
     }
 }
 
-/// What has to be done once text has been stored, so that CPUs that [synchronise](synchronise_cpu) afterwards fetch it.
-/// `address` is where it is executed.
+/// Does the cache maintenance after a store to text, so that CPUs that [synchronise](synchronise_cpu) afterwards fetch
+/// the new text. `address` is the address at which it is executed.
 ///
 /// # Safety
 /// The addresses are mapped.
@@ -97,33 +98,34 @@ pub unsafe fn after_store(address: usize, length: usize) {
     }
 }
 
-/// Makes this CPU execute text as it is now, whatever it has fetched ahead. To be called on each CPU after the stores,
-/// as the rendezvous does. Where CPUs come online later, on their way.
+/// Makes this CPU execute the current text and discard prefetched instructions. Call it on each CPU after the stores,
+/// as the rendezvous does, and on each CPU that comes online later, before it executes a site.
 ///
 /// x86_64: other CPUs may have old bytes in their pipelines until they execute a serialising instruction (Intel SDM,
-/// volume 3, cross-modifying code). aarch64: the invalidation reaches all instruction caches, but not what a CPU has taken
-/// out of its own already (Arm ARM B2.4.4). riscv64: `fence.i` orders the hart's fetches after the stores that it can see
-/// (ISA manual, volume I, Zifencei); `sbi_remote_fence_i` of the firmware does it on other harts instead of an interrupt.
+/// volume 3, cross-modifying code). aarch64: the invalidation reaches all instruction caches, but not instructions that
+/// a CPU has already fetched from its cache (Arm ARM B2.4.4). riscv64: `fence.i` orders the hart's fetches after the
+/// stores that it can see (ISA manual, volume I, Zifencei); `sbi_remote_fence_i` of the firmware does it on other harts
+/// instead of an interrupt.
 pub fn synchronise_cpu() {
     #[cfg(target_arch = "x86_64")]
     core::arch::x86_64::__cpuid(0);
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: changes nothing but what has been fetched ahead.
+    // SAFETY: the instruction only discards prefetched instructions.
     unsafe {
         core::arch::asm!("isb", options(nostack, preserves_flags));
     }
     #[cfg(target_arch = "riscv64")]
-    // SAFETY: changes nothing but what has been fetched ahead.
+    // SAFETY: the instruction only discards prefetched instructions.
     unsafe {
         core::arch::asm!("fence.i", options(nostack, preserves_flags));
     }
 }
 
-/// Runs `write` with CR0.WP clear on this CPU, which then can write to read-only pages, for hosts that have no alias of
+/// Runs `write` with CR0.WP clear on this CPU, so that it can write to read-only pages. For hosts without an alias of
 /// their text.
 ///
 /// # Safety
-/// In ring 0, with interrupts off: nothing else runs on this CPU meanwhile.
+/// The CPU is in ring 0 with interrupts off, so that nothing else runs on it meanwhile.
 #[cfg(all(target_arch = "x86_64", target_os = "none"))]
 pub unsafe fn without_write_protection<R>(write: impl FnOnce() -> R) -> R {
     const WP: usize = 1 << 16;
@@ -134,7 +136,7 @@ pub unsafe fn without_write_protection<R>(write: impl FnOnce() -> R) -> R {
         core::arch::asm!("mov cr0, {}", in(reg) cr0 & !WP, options(nostack, preserves_flags));
     }
     let result = write();
-    // SAFETY: in ring 0, by the contract of this function; this is the value from before.
+    // SAFETY: the CPU is in ring 0, by the contract of this function; this is the previous value.
     unsafe { core::arch::asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags)) };
     result
 }
@@ -143,14 +145,14 @@ pub unsafe fn without_write_protection<R>(write: impl FnOnce() -> R) -> R {
 mod aarch64 {
     use core::arch::asm;
 
-    /// Cleans the data to where instructions are fetched from, then makes all CPUs' instruction caches forget the lines
-    /// (Arm ARM B2.4.4).
+    /// Cleans the data cache to the point of unification, then invalidates the lines in the instruction caches of all
+    /// CPUs (Arm ARM B2.4.4).
     ///
     /// # Safety
     /// The addresses are mapped.
     pub(super) unsafe fn clean_and_invalidate(address: usize, length: usize) {
         let cache_type: u64;
-        // SAFETY: reads a register that never changes.
+        // SAFETY: the instruction only reads a constant register.
         unsafe {
             asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags));
         }
@@ -161,13 +163,13 @@ mod aarch64 {
             // SAFETY: the address is mapped, by the contract of this function; cleaning changes no contents.
             unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
         }
-        // SAFETY: waits.
+        // SAFETY: the instruction is a barrier.
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
         for line in lines(instruction) {
             // SAFETY: the address is mapped, by the contract of this function; invalidating instructions changes no contents.
             unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
         }
-        // SAFETY: waits.
+        // SAFETY: the instruction is a barrier.
         unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
     }
 }

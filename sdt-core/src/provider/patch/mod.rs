@@ -1,9 +1,9 @@
-//! What a host supplies so that the text of sites can change, and how enabled sites work.
+//! Patching of sites: the functions that a host provides, and the state of the sites of each probe.
 //!
-//! The framework enables a probe through the ops table: the first enabling patches the probe's sites, the last one
-//! that goes restores their nops. In between [`set_mode`] leads from one mode to the other. In which order bytes are
-//! stored under running CPUs is a matter of its own (`patch/protocol.rs`); a CPU that has hit a breakpoint is sent on by
-//! [`resume_address`](crate::trap::resume_address).
+//! The framework enables a probe through the ops table: the first enabling patches the probe's sites, and the end of
+//! the last one restores their nops. In between, [`set_mode`] changes the mode. `patch/protocol.rs` defines the order
+//! in which bytes are stored under running CPUs. [`resume_address`](crate::trap::resume_address) redirects a CPU that
+//! has hit a breakpoint.
 
 pub mod machine;
 mod patcher;
@@ -24,25 +24,25 @@ use crate::site;
 use crate::sync::{Mutex, MutexGuard, lock};
 use protocol::{State, Text, Tracepoint};
 
-/// Whether sites of this build are patched. In gate mode they are not, and a host needs neither a [`Patcher`] that writes
+/// Whether sites of this build are patched. In gate mode they are not, and a host needs neither a writing [`Patcher`]
 /// nor a breakpoint handler.
 pub const PATCHES: bool = cfg!(sdt_site = "patched");
 
 /// Held while sites are patched. Never taken in probe context.
 static PATCHING: Mutex<()> = Mutex::new(());
-/// Threads that are in [`batch`].
+/// The number of threads in [`batch`].
 static BATCHES: AtomicUsize = AtomicUsize::new(0);
-/// Some probe's sites are not where they are to be yet. Changed while patching.
+/// Whether the sites of some probe are not in their final state yet. Changed with the lock of patching.
 static LATE: AtomicBool = AtomicBool::new(false);
 
 /// Runs `change`, by which a framework enables or disables many probes, and then changes the text of all their sites
-/// together: all CPUs are [synchronised](Patcher::synchronise) as often as for one probe, once by breakpoints and
-/// three times by jumps.
+/// together: all CPUs are [synchronised](Patcher::synchronise) as often as for one probe: once for breakpoints, three
+/// times for jumps.
 ///
-/// Until `batch` returns a site of such a probe may do what it did before: nothing, or trap, and a CPU that does goes on
-/// behind the site. What is enabled by other threads meanwhile, without a batch of theirs, may be as late.
+/// Until `batch` returns, a site of such a probe may still have its previous effect: none, or a trap, after which the
+/// CPU continues behind the site. Probes that other threads enable meanwhile without a batch may also be late.
 ///
-/// Not in probe context; called as the provider's ops are, whose locks are taken at the end, too.
+/// Not in probe context. Call it in the context of the provider's ops, as it takes the same locks at the end.
 pub fn batch<R>(change: impl FnOnce() -> R) -> R {
     struct Ending;
 
@@ -83,11 +83,11 @@ pub(crate) fn settle() {
     });
 }
 
-/// Marks the probes that are left as they are, as the host cannot write to one of the sites that had to change: those whose
-/// text has become read-only since they were enabled, and those that could not be disabled because of it. They are late again.
+/// Marks the probes to skip, because the host cannot write to one of the sites that must change: the text has become
+/// read-only since the probe was enabled, or prevented disabling before. They stay late.
 ///
-/// Asked once, in front of the first store: an answer that changed from one pass to the next would leave a site between two
-/// instructions.
+/// The host is asked once, before the first store: if the answer changed between two passes, a site would stay between
+/// two instructions.
 fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     for site in site::all() {
         site.probe().set_left(false);
@@ -108,7 +108,7 @@ fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     }
 }
 
-/// Takes the lock of patching, and waits for it by the host's means.
+/// Takes the lock of patching. Waits with the host's `relax`.
 fn patching() -> MutexGuard<'static, ()> {
     lock(&PATCHING, || match attachment::current() {
         Some(Attachment { patcher, .. }) => patcher.relax(),
@@ -116,10 +116,10 @@ fn patching() -> MutexGuard<'static, ()> {
     })
 }
 
-/// One more enabling of the logical probe. The first one patches its sites. On an error nothing has changed.
+/// Adds an enabling of the logical probe. The first one patches its sites. After an error, nothing has changed.
 ///
-/// For the ops table alone: only then is every enabling one that the framework knows of, and ends with the attachment.
-/// Not in probe context.
+/// Only the ops table calls it, so that the framework knows of every enabling and ends it with the attachment. Not in
+/// probe context.
 pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
     let _patching = patching();
     let probe = probe.primary();
@@ -129,7 +129,7 @@ pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
             && let Err(error) = set_sites(of, true)
         {
             of.enablings().fetch_sub(1, Ordering::AcqRel);
-            // These could be written to a moment ago.
+            // These sites were writable a moment ago.
             with_groups(probe).take(done).for_each(|of| {
                 let _ = one_less(of);
             });
@@ -139,28 +139,28 @@ pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// A probe, and the groups that mean it, which are enabled with it.
+/// Returns a probe and the groups that contain it, which are enabled with it.
 fn with_groups(probe: &Probe) -> impl Iterator<Item = &Probe> {
     let groups = probe.provider().primary().groups_of(probe);
     core::iter::once(probe).chain(groups.map(|group| -> &Probe { group }))
 }
 
-/// Chooses a mode for the logical probe, instead of the [`Attachment`]'s. If the probe is enabled, its
-/// sites change over now; it fires all the time, and no hit is lost. The choice stays until another one
-/// is made, enabled or not.
+/// Sets the mode of the logical probe, which replaces that of the [`Attachment`]. If the probe is enabled, its sites
+/// change now; it fires all the time, and no hit is lost. The mode stays until the next call, whether or not the probe
+/// is enabled.
 ///
-/// When it returns every CPU sees the sites as they are now; with [`Mode::Jump`] a site whose cold block is out of a
-/// jump's reach goes on trapping.
+/// When it returns, every CPU sees the new sites. With [`Mode::Jump`], a site whose cold block is out of the reach of a
+/// jump continues to trap.
 ///
-/// Not on illumos, whose breakpoint handler knows of no site: they jump.
+/// Not available on illumos, whose breakpoint handler cannot handle sites: there they always jump.
 ///
 /// # Safety
-/// The caller may call the attachment's [`Patcher`] as the framework's enabling does: it is not in probe context and
-/// holds nothing that other CPUs wait for with interrupts off, as they have to answer
+/// The caller may call the attachment's [`Patcher`] as the framework's enabling does: it is not in probe context, and
+/// holds no lock for which another CPU waits with interrupts off, because all CPUs must take part in
 /// [`synchronise`](Patcher::synchronise).
 ///
 /// # Errors
-/// The sites could not be changed; the mode is as it was.
+/// If the sites could not be changed; the mode stays the same.
 #[cfg(not(target_os = "illumos"))]
 pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
     let _patching = patching();
@@ -174,28 +174,28 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// One enabling of the logical probe less. The last one restores its sites. Without an enabling
-/// nothing happens.
+/// Removes an enabling of the logical probe. Removing the last one restores its sites. Does nothing without an
+/// enabling.
 ///
-/// As [`enable`]. When it returns, or the [`batch`] ends, no site traps any more, but a CPU may still be on its way from a site to the
-/// framework. After an error sites may go on trapping or jumping: a CPU that does goes on behind the nop, or is turned
-/// back on its way to the framework.
+/// As [`enable`]. When it returns, or the [`batch`] ends, no site traps any more, but a CPU may still be on its way
+/// from a site to the framework. After an error, sites may continue to trap or jump: then the CPU continues behind the
+/// nop, or the framework ignores the hit.
 pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
     let _patching = patching();
     let probe = probe.primary();
     if probe.enablings().load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    // All of them, whatever becomes of one.
+    // All of them, even if one fails.
     with_groups(probe).map(one_less).fold(Ok(()), Result::and)
 }
 
-/// One enabling less of a probe or a group that has one.
+/// Removes an enabling of a probe or a group that has one.
 fn one_less(of: &Probe) -> Result<(), PatchError> {
     if of.enablings().fetch_sub(1, Ordering::AcqRel) == 1 { set_sites(of, false) } else { Ok(()) }
 }
 
-/// Whether the logical probe has an enabling.
+/// Returns whether the logical probe has an enabling.
 ///
 /// Probe context.
 pub(crate) fn is_enabled(probe: &Probe) -> bool {
@@ -256,7 +256,7 @@ const fn tracepoint(site: &Site) -> Tracepoint {
     Tracepoint { patchpoint: site.patchpoint(), target: site.target() }
 }
 
-/// Returns what a site does now: [`site::state`].
+/// Returns the current state of a site.
 pub(crate) fn state(site: &Site) -> Option<State> {
     let attachment = attachment::current()?;
     let _patching = patching();
@@ -264,13 +264,13 @@ pub(crate) fn state(site: &Site) -> Option<State> {
     Some(unsafe { text(attachment).state(tracepoint(site)) })
 }
 
-/// Whether the text at the site's patchpoint is the nop.
+/// Returns whether the text at the site's patchpoint is the nop.
 pub(crate) fn has_nop(site: &Site) -> bool {
     let nop = site::ENCODING.nop;
     nop.as_bytes().iter().enumerate().all(|(i, &byte)| {
         let text = core::ptr::with_exposed_provenance::<u8>(site.patchpoint() + i);
-        // SAFETY: a record that the site's assembly made points at an instruction of that length in the
-        // same image. Volatile, because patching changes it behind the compiler's back.
+        // SAFETY: the record, which the site's assembly emitted, points to an instruction of that length in the same
+        // image. Volatile, because patching changes it without the compiler's knowledge.
         unsafe { text.read_volatile() == byte }
     })
 }

@@ -1,4 +1,4 @@
-//! What a host supplies so that the text of sites can change.
+//! The functions of a host for changing the text of sites.
 
 use core::fmt;
 
@@ -14,48 +14,48 @@ use crate::record::Probe;
 pub unsafe trait Patcher: Sync {
     /// Stores a few bytes of text, at most 4.
     ///
-    /// Called with interrupts on or off, the framework's lock held or not, never in probe context. Text is
-    /// not writable as a rule, so this lifts the protection for this CPU or writes through an alias;
-    /// other CPUs execute the text meanwhile.
+    /// Called with interrupts on or off, the framework's lock held or not, never in probe context. Text is usually not
+    /// writable, so this disables the protection on this CPU or writes through an alias. Other CPUs execute the text
+    /// meanwhile.
     ///
     /// # Safety
-    /// The bytes are those of a site in this image's text, and other CPUs may execute what it holds
-    /// then. [`is_writable`](Self::is_writable) has said yes to them in this change, or since the [`batch`](super::batch) began.
+    /// The bytes belong to a site in this image's text, and the result is valid code for CPUs that execute it.
+    /// [`is_writable`](Self::is_writable) returned true for them in this change, or since the [`batch`](super::batch)
+    /// began.
     unsafe fn store(&self, address: usize, bytes: &[u8]);
 
-    /// Returns when every CPU has fetched anew what it executes: none executes text as it was before
-    /// earlier [`store`](Self::store)s. An interrupt on each CPU that returns by a synchronising
-    /// instruction does it on x86_64; elsewhere instruction caches have to be seen to.
+    /// Returns when no CPU executes text from before earlier [`store`](Self::store)s any more. On x86_64, an interrupt
+    /// on each CPU that returns with a serialising instruction is enough; other architectures also need cache
+    /// maintenance.
     fn synchronise(&self);
 
-    /// Runs `change`, which brings the sites of a probe where they are to be, by [`store`](Self::store) and
-    /// [`synchronise`](Self::synchronise). Sites hold breakpoints meanwhile; a host whose breakpoint handler does not
-    /// know of them sees to it that nothing else is executed.
+    /// Runs `change`, which changes the sites of a probe with [`store`](Self::store) and
+    /// [`synchronise`](Self::synchronise). Sites contain breakpoints meanwhile: a host whose breakpoint handler does
+    /// not handle them must ensure that no other code runs.
     fn exclusively(&self, change: &mut dyn FnMut()) {
         change();
     }
 
-    /// Whether all of these bytes are text of this image, for hosts that can tell. Attaching refuses sites
-    /// elsewhere before it reads anything there. If the host cannot tell, attaching trusts the addresses of the records.
+    /// Returns whether all of these bytes are text of this image. Attaching refuses other sites before it reads their
+    /// memory. A host that cannot tell returns true, and attaching trusts the addresses in the records.
     ///
     /// Not in probe context.
     fn is_text(&self, _address: usize, _length: usize) -> bool {
         true
     }
 
-    /// The function that a site is in, as descriptions are to have it, for hosts that can tell (by symbols, demangled). It
-    /// is the third part of the description of a probe whose sites are all in that one. A probe that fires in several
-    /// functions, or on a host that cannot tell, has `none`, as FreeBSD's sdt has it; a probe for each function, as
-    /// illumos's sdt has it, is not possible, as all sites of a probe hand over the same record.
+    /// Returns the demangled name of the function that contains a site, if the host has symbols. It is the third part
+    /// of the description of a probe whose sites are all in this function. Other probes have `none`, as with FreeBSD's
+    /// sdt. One probe for each function, as with illumos's sdt, is not possible, because all sites of a probe pass the
+    /// same record.
     ///
     /// Called by [`attach`](crate::attach::attach), for each site.
     fn function(&self, _address: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
         None
     }
 
-    /// Whether [`store`](Self::store) can store to these bytes of a site. All sites of a probe are asked about before the
-    /// first of them changes, and not again until they all have, so a change is made as a whole or not at all. Called as
-    /// `store`.
+    /// Returns whether [`store`](Self::store) can store to these bytes of a site. This is called for all sites of a
+    /// probe before the first of them changes, so a change is made completely or not at all. Called as `store`.
     fn is_writable(&self, _address: usize, _length: usize) -> bool {
         true
     }
@@ -71,7 +71,7 @@ pub unsafe trait Patcher: Sync {
     fn refused(&self, _probe: &Probe, _why: PatchError) {}
 }
 
-/// The patcher of hosts that patch nothing: their sites are in gate mode.
+/// The patcher of hosts in gate mode, which patch nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoText;
 
@@ -86,7 +86,7 @@ unsafe impl Patcher for NoText {
     }
 }
 
-/// Why sites were not changed. They are as they were.
+/// The reason why sites were not changed. No site was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -100,7 +100,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The number by which the kernels know it: ENXIO or EACCES, the same on FreeBSD, illumos and Linux.
+    /// Returns the error number: ENXIO or EACCES, the same on FreeBSD, illumos and Linux.
     pub const fn errno(self) -> i32 {
         match self {
             Self::NotAttached => 6,
@@ -112,9 +112,11 @@ impl PatchError {
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAttached => f.write_str("its image is not attached to a framework"),
+            Self::NotAttached => {
+                f.write_str("the image of the site is not attached to a framework")
+            }
             Self::ReadOnly { patchpoint } => {
-                write!(f, "the site at {patchpoint:#x} is in text that cannot be written to")
+                write!(f, "the text of the site at {patchpoint:#x} cannot be written")
             }
         }
     }

@@ -150,7 +150,7 @@ impl Text<'_> {
         self.each(untrapped, |site| {
             // SAFETY: a site of the caller's.
             any_jumped |= unsafe { self.state(site) } == State::Jump;
-            // SAFETY: a site of the caller's. A breakpoint is complete without a tail, so it may replace any head.
+            // SAFETY: the caller passes a site. A breakpoint is complete without a tail, so it may replace any head.
             unsafe { self.store(site, 0, self.encoding.breakpoint.as_bytes()) };
         });
         if any_jumped {

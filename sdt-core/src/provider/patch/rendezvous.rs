@@ -1,4 +1,4 @@
-//! All CPUs synchronise, and one waits for it.
+//! A rendezvous: all CPUs synchronise, and one CPU waits for them.
 
 use core::sync::atomic::Ordering;
 
@@ -6,34 +6,33 @@ use crate::atomic::AtomicUsize;
 
 use super::machine::synchronise_cpu;
 
-/// Has every CPU execute text as it is now: what a host's
-/// [`Patcher::synchronise`](super::Patcher::synchronise) has to do, except for the interrupt, which the host sends.
+/// Makes every CPU execute the current text: an implementation of
+/// [`Patcher::synchronise`](super::Patcher::synchronise), for which the host sends the interrupt.
 ///
-/// `CPUS` is the most CPUs that there can be; they are numbered from 0. Meant to be a `static`.
+/// `CPUS` is the greatest number of CPUs; they are numbered from 0. Use it as a `static`.
 #[derive(Debug)]
 pub struct Rendezvous<const CPUS: usize> {
-    /// How many there have been. A word, which on a machine of 64 bits never wraps.
+    /// The number of requests. On a 64-bit machine it never wraps.
     requested: AtomicUsize,
-    /// The last one that each CPU has taken part in.
+    /// The number of the last request that each CPU acknowledged.
     seen: [AtomicUsize; CPUS],
 }
 
 impl<const CPUS: usize> Rendezvous<CPUS> {
-    /// Nobody waits.
+    /// Returns a rendezvous without a request.
     pub const fn new() -> Self {
         Self { requested: AtomicUsize::new(0), seen: [const { AtomicUsize::new(0) }; CPUS] }
     }
 
     /// Returns when each of the first `online` CPUs has [acknowledged](Self::acknowledge) since the call.
     ///
-    /// `this` is the CPU that calls, and the caller stays on it: pinned, not preempted, or with interrupts off. A thread
-    /// that moved would acknowledge for a CPU that has not synchronised.
-    /// `interrupt` interrupts all others, whose handlers acknowledge; a CPU that is
-    /// interrupted once for two requests serves both. `relax` is called while waiting. Several CPUs may call at the same
-    /// time, and answer each other while they wait, with interrupts on or off.
+    /// `this` is the CPU that calls, and the caller stays on it: pinned, not preempted, or with interrupts off. A
+    /// thread that moved would acknowledge for a CPU that has not synchronised. `interrupt` interrupts all other CPUs,
+    /// whose handlers acknowledge; one interrupt can serve two requests. `relax` is called while waiting. Several CPUs
+    /// may call at the same time, with interrupts on or off, and acknowledge each other's requests while they wait.
     ///
-    /// A CPU that comes online meanwhile is not waited for: it [synchronises](synchronise_cpu) by itself
-    /// before it executes a site.
+    /// The call does not wait for CPUs that come online meanwhile: each [synchronises](synchronise_cpu) itself before
+    /// it executes a site.
     ///
     /// # Panics
     /// `this` or `online` is more than `CPUS`.
@@ -49,15 +48,16 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
         interrupt();
         for seen in &self.seen[..online] {
             while seen.load(Ordering::Acquire) < request {
-                // For this CPU's own part, and for another that waits for this one, whose interrupts may be off.
+                // Acknowledges this CPU's own request, and those of other CPUs, because interrupts of this CPU may be
+                // off.
                 self.acknowledge(this);
                 relax();
             }
         }
     }
 
-    /// This CPU's part, if one is wanted: to be called by the handler of the host's interrupt, interrupts off. Costs two
-    /// loads when nothing is wanted. Probe context.
+    /// Acknowledges open requests. The handler of the host's interrupt calls it with interrupts off. Costs two loads if
+    /// there is no request. Probe context.
     ///
     /// # Panics
     /// `this` is not less than `CPUS`.
@@ -65,7 +65,7 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
         let (requested, seen) = (self.requested.load(Ordering::Acquire), &self.seen[this]);
         if seen.load(Ordering::Relaxed) < requested {
             synchronise_cpu();
-            // The greater one: an interrupt may have acknowledged a later one in between.
+            // The maximum, because an interrupt may have acknowledged a later request in between.
             seen.fetch_max(requested, Ordering::AcqRel);
         }
     }
@@ -83,14 +83,14 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// All request of each other, and none comes back before everybody has taken part.
+    /// All CPUs request at the same time, and no request returns before all CPUs acknowledged it.
     #[test]
     fn nobody_is_passed_over() {
         const CPUS: usize = 4;
         const ROUNDS: usize = 500;
         static RENDEZVOUS: Rendezvous<CPUS> = Rendezvous::new();
         static RUNNING: AtomicUsize = AtomicUsize::new(CPUS);
-        // Counted: a CPU that has failed never answers.
+        // Bounded, because a CPU whose thread has failed never acknowledges.
         static PASSED_OVER: AtomicUsize = AtomicUsize::new(0);
         thread::scope(|scope| {
             for cpu in 0..CPUS {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(RENDEZVOUS.requested.load(Ordering::Relaxed), CPUS * ROUNDS);
     }
 
-    /// A CPU that does not answer is waited for.
+    /// A request waits for a CPU that does not acknowledge.
     #[test]
     fn a_cpu_that_is_late_is_waited_for() {
         static RENDEZVOUS: Rendezvous<2> = Rendezvous::new();

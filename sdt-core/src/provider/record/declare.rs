@@ -1,11 +1,11 @@
-//! What `sdt_provider!` and `sdt_probe!` make records with.
+//! The macros with which `sdt_provider!` and `sdt_probe!` create records.
 
-/// What is left of providers, probes and sites: all of it.
+/// Selects the parts of providers, probes and sites that remain in the image: all of them.
 ///
-/// `@code` is the code of a site, `@provider` the record of a provider in its set, `@probe` that of a probe. This puts it
-/// into its set by the macro that linkme makes for the set, to which its attribute leads. The attribute adds a function
-/// and two closures to each element, by which the compiler checks the element's type: half of the time that it takes to
-/// compile a declaration. Here the type is written down.
+/// `@code` is the code of a site, `@provider` the record of a provider in its set, `@probe` that of a probe. The
+/// element is put into its set by the macro of linkme that its attribute expands to. The attribute also adds a function
+/// and two closures to each element to check the type of the element, which takes half of the time to compile a
+/// declaration. Here the type is explicit.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
@@ -26,7 +26,7 @@ macro_rules! __sdt_leave {
     };
 }
 
-/// With feature `off`, the code of a site is checked and never executed, and records are in no set.
+/// With feature `off`, the code of a site is compiled and never executed, and records are in no set.
 #[cfg(sdt_off)]
 #[doc(hidden)]
 #[macro_export]

@@ -9,7 +9,7 @@ pub(crate) fn is_linked() -> bool {
     LINKED.load(Ordering::Acquire)
 }
 
-/// Notes that the records have been linked.
+/// Records that the records have been linked.
 pub(crate) fn set_linked() {
     LINKED.store(true, Ordering::Release);
 }

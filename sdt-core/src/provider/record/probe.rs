@@ -10,7 +10,7 @@ use crate::ops::ProbeId;
 use crate::record::is_linked;
 use crate::route::mode::Mode;
 
-/// A probe, as a declaration or a firing site in an open provider describes it.
+/// A probe, described by a declaration or by a firing site of an open provider.
 ///
 /// All records of one provider and name are one logical probe: the first of them in the set is its
 /// *primary*, which carries the id and the count of enablings for all.
@@ -18,31 +18,31 @@ use crate::route::mode::Mode;
 #[repr(C)]
 pub struct Probe {
     version: u32,
-    /// The framework's id; 0 while the framework does not know the probe. On the primary.
+    /// The framework's id; 0 while the framework does not know the probe. Valid in the primary.
     id: AtomicU32,
     provider: &'static Provider,
     pub(super) name: &'static CStr,
     /// Types of the arguments; null until known (an open provider's come from [`ArgList`]s).
     args: AtomicPtr<ArgTypes>,
-    /// The logical probe's first record; null until it has been linked.
+    /// The first record of the logical probe; null until the records are linked.
     primary: AtomicPtr<Probe>,
-    /// First of the logical probe's sites. On the primary.
+    /// The first site of the logical probe. Valid in the primary.
     sites: AtomicPtr<Site>,
-    /// How many enablings hold the probe. On the primary.
+    /// The number of enablings of the probe. Valid in the primary.
     enablings: atomic::AtomicU32,
-    /// Whether sites of this record fire that are not patched. On every record.
+    /// Whether unpatched sites of this record fire. Valid in every record.
     gate: AtomicU32,
-    /// A [`Mode`] of the probe's own: its number and 1, or 0 for the attachment's. On the primary.
+    /// The [`Mode`] of this probe: its number plus 1, or 0 for that of the attachment. Valid in the primary.
     mode: AtomicU8,
-    /// Its sites stay as they are in the change that is being made. On the primary.
+    /// Whether the current change skips its sites. Valid in the primary.
     left: AtomicBool,
-    /// The framework's id while the probe is enabled, otherwise 0 (`id` of FreeBSD's `struct sdt_probe`). On
-    /// the primary.
+    /// The framework's id while the probe is enabled, otherwise 0 (`id` of FreeBSD's `struct sdt_probe`). Valid in the
+    /// primary.
     enabled_id: AtomicU32,
-    /// Of a primary, the next one of the provider; of another record, the next one of the logical probe. While
-    /// records are linked, the next one in order of provider and name.
+    /// In a primary, the next primary of the provider; in another record, the next record of the logical probe. While
+    /// the records are being linked, the next record in the order of provider and name.
     pub(super) next: AtomicPtr<Probe>,
-    /// The logical probe's second record. On the primary.
+    /// The second record of the logical probe. Valid in the primary.
     others: AtomicPtr<Probe>,
 }
 
@@ -51,7 +51,7 @@ impl Probe {
     #[doc(hidden)]
     pub const PRIMARY: usize = core::mem::offset_of!(Self, primary);
 
-    /// A probe with declared arguments. `name` is what DTrace lists.
+    /// Returns a probe with declared arguments. `name` is the name in DTrace.
     #[doc(hidden)]
     pub const fn declared(
         provider: &'static Provider,
@@ -61,7 +61,7 @@ impl Probe {
         Self::with(provider, name, core::ptr::from_ref(args).cast_mut())
     }
 
-    /// A probe whose arguments are those of the sites that fire it.
+    /// Returns a probe whose sites define its arguments.
     #[doc(hidden)]
     pub const fn open(provider: &'static Provider, name: &'static CStr) -> Self {
         Self::with(provider, name, core::ptr::null_mut())
@@ -86,22 +86,22 @@ impl Probe {
         }
     }
 
-    /// Its provider.
+    /// Returns the provider.
     pub const fn provider(&self) -> &'static Provider {
         self.provider
     }
 
-    /// Its name, as DTrace lists it: `exec-success`.
+    /// Returns the name in DTrace: `exec-success`.
     pub const fn name(&self) -> &'static CStr {
         self.name
     }
 
-    /// The types of its arguments, as D counts them, as far as they are known.
+    /// Returns the types of the arguments as D counts them, if they are known.
     pub fn args(&self) -> Option<impl Iterator<Item = &'static ArgType> + Clone> {
         self.arg_types().map(|args| args.iter().copied().flatten())
     }
 
-    /// The types of each of its arguments, as far as they are known.
+    /// Returns the types of each argument, if they are known.
     #[doc(hidden)]
     pub fn arg_types(&self) -> Option<ArgTypes> {
         let args = self.args.load(Ordering::Acquire);
@@ -109,7 +109,7 @@ impl Probe {
         unsafe { args.as_ref() }.copied()
     }
 
-    /// The types this very record was declared with.
+    /// Returns the types in the declaration of this record.
     pub(crate) fn declared_args(&self) -> Option<&'static ArgTypes> {
         // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
         unsafe { self.args.load(Ordering::Acquire).as_ref() }
@@ -119,7 +119,7 @@ impl Probe {
         self.args.store(core::ptr::from_ref(args).cast_mut(), Ordering::Release);
     }
 
-    /// Its id in the framework, while the framework knows it.
+    /// Returns the id in the framework while the framework knows the probe.
     pub fn id(&self) -> Option<ProbeId> {
         ProbeId::new(self.primary().id.load(Ordering::Acquire))
     }
@@ -128,16 +128,16 @@ impl Probe {
         self.primary().id.store(id.map_or(0, ProbeId::get), Ordering::Release);
     }
 
-    /// Where the id is while the probe is enabled.
+    /// Returns the location of the id while the probe is enabled.
     pub(crate) fn enabled_id(&self) -> &AtomicU32 {
         &self.primary().enabled_id
     }
 
-    /// All records of the logical probe, in the order of the set.
+    /// Returns all records of the logical probe in the order of the set.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Self> {
         let primary = self.primary();
-        // SAFETY: `others` and every `next` of those there are null or were set by `push_record` from
-        // records in the set, statics.
+        // SAFETY: `others` and every `next` in that list are null, or `push_record` set them from records in the set,
+        // which are statics.
         let others = core::iter::successors(
             unsafe { primary.others.load(Ordering::Acquire).as_ref() },
             |record| unsafe { record.next.load(Ordering::Acquire).as_ref() },
@@ -145,7 +145,7 @@ impl Probe {
         core::iter::once(primary).chain(others)
     }
 
-    /// Puts a record that is not the primary behind it.
+    /// Adds a record to the list of the primary.
     pub(crate) fn push_record(&self, record: &'static Self) {
         let others = &self.primary().others;
         record.next.store(others.load(Ordering::Acquire), Ordering::Release);
@@ -156,7 +156,7 @@ impl Probe {
         &self.next
     }
 
-    /// The record that stands for the logical probe.
+    /// Returns the primary of the logical probe.
     pub fn primary(&self) -> &Self {
         let primary = self.primary.load(Ordering::Acquire);
         // SAFETY: `primary` is null or was set by `set_primary` from a record in the set, a static.
@@ -167,11 +167,11 @@ impl Probe {
         self.primary.store(core::ptr::from_ref(primary).cast_mut(), Ordering::Release);
     }
 
-    /// Whether a site that is not patched has to fire: gate mode's only test. Probe context.
+    /// Returns whether an unpatched site must fire: the only test in gate mode. Probe context.
     #[doc(hidden)]
     #[inline(always)]
     pub fn gate(&self) -> bool {
-        // Relaxed: what a hit needs it loads with acquire on its way.
+        // Relaxed, because the hit later loads its data with acquire.
         self.gate.load(Ordering::Relaxed) != 0
     }
 
@@ -179,7 +179,7 @@ impl Probe {
         self.gate.store(open.into(), Ordering::Relaxed);
     }
 
-    /// The mode that was chosen for this probe. On the primary.
+    /// Returns the mode that was set for this probe. Valid in the primary.
     pub(crate) fn mode(&self) -> Option<Mode> {
         match self.mode.load(Ordering::Relaxed) {
             0 => None,
@@ -194,7 +194,7 @@ impl Probe {
         self.mode.store(mode.map_or(0, |mode| mode as u8 + 1), Ordering::Relaxed);
     }
 
-    /// Whether this change leaves the probe out. On the primary.
+    /// Returns whether the current change skips the probe. Valid in the primary.
     pub(crate) fn is_left(&self) -> bool {
         // Relaxed: both are called under the lock of `patch`.
         self.left.load(Ordering::Relaxed)
@@ -208,19 +208,19 @@ impl Probe {
         &self.enablings
     }
 
-    /// The logical probe's sites, in order of address; none before [attaching](crate::attach::attach) has checked them, as until
-    /// then it may still be sorting them.
+    /// Returns the sites of the logical probe in the order of their addresses; none before
+    /// [attaching](crate::attach::attach) has checked and sorted them.
     #[doc(hidden)]
     pub fn sites(&self) -> impl Iterator<Item = &'static Site> + Clone {
-        // SAFETY: they have been linked, and are not linked again.
+        // SAFETY: `is_linked` returned true, and linked records are not linked again.
         is_linked().then(|| unsafe { self.linked_sites() }).into_iter().flatten()
     }
 
-    /// The logical probe's sites, in order of address.
+    /// Returns the sites of the logical probe in the order of their addresses.
     ///
     /// # Safety
-    /// The records have been [linked](crate::attach::link::link), and are not linked again while what this returns is in
-    /// use: linking moves them.
+    /// The records have been [linked](crate::attach::link::link), and are not linked again while the result is in use,
+    /// because linking moves them.
     #[doc(hidden)]
     pub unsafe fn linked_sites(&self) -> impl Iterator<Item = &'static Site> + Clone {
         let first = self.primary().sites.load(Ordering::Acquire);
@@ -238,14 +238,14 @@ impl Probe {
         sites.store(core::ptr::from_ref(site).cast_mut(), Ordering::Release);
     }
 
-    /// Forgets what the records were tied to.
+    /// Resets the links to other records.
     pub(crate) fn clear_links(&self) {
         self.primary.store(core::ptr::null_mut(), Ordering::Release);
         self.others.store(core::ptr::null_mut(), Ordering::Release);
         self.sites.store(core::ptr::null_mut(), Ordering::Release);
     }
 
-    /// Whether the record was made by this version of the crate.
+    /// Returns whether this version of the crate made the record.
     #[doc(hidden)]
     pub const fn is_current(&self) -> bool {
         self.version as usize == size_of::<Self>()

@@ -15,19 +15,18 @@ pub struct Provider {
     name: &'static CStr,
     attr: ProviderAttr,
     privileges: u32,
-    /// The framework's id, while registered. On the primary: the first record of this name.
+    /// The framework's id while registered. Valid in the primary, the first record of this name.
     id: AtomicUsize,
     /// This name's first record; null until the records have been linked.
     primary: AtomicPtr<Provider>,
-    /// The primary of the first of its probes, in the order of the set. On the primary.
+    /// The primary of its first probe, in the order of the set. Valid in the primary.
     probes: AtomicPtr<Probe>,
-    /// While records are linked, the next one in order of name.
+    /// While the records are being linked, the next record in the order of names.
     link: AtomicPtr<Provider>,
 }
 
 impl Provider {
-    /// A provider of this name with the stability FreeBSD gives every SDT provider, for those for whom the kernel's own
-    /// SDT providers are.
+    /// Returns a provider of this name, with the stability and the privileges that FreeBSD gives every SDT provider.
     #[doc(hidden)]
     pub const fn new(name: &'static CStr) -> Self {
         Self {
@@ -42,7 +41,7 @@ impl Provider {
         }
     }
 
-    /// This provider, with another stability.
+    /// Returns this provider with another stability.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_stability(mut self, attr: ProviderAttr) -> Self {
@@ -50,7 +49,7 @@ impl Provider {
         self
     }
 
-    /// This provider, for those with other privileges.
+    /// Returns this provider with other privileges.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_privileges(mut self, privileges: Privileges) -> Self {
@@ -58,7 +57,7 @@ impl Provider {
         self
     }
 
-    /// Its name, as DTrace lists it.
+    /// Returns the name in DTrace.
     pub const fn name(&self) -> &'static CStr {
         self.name
     }
@@ -68,12 +67,12 @@ impl Provider {
         &self.attr
     }
 
-    /// Who may use its probes.
+    /// The privileges that a user of its probes needs.
     pub const fn privileges(&self) -> Privileges {
         Privileges::from_bits_truncate(self.privileges)
     }
 
-    /// Its id in the framework, while it is registered.
+    /// Returns the id in the framework while it is registered.
     pub(crate) fn id(&self) -> Option<ProviderId> {
         match self.id.load(Ordering::Acquire) {
             0 => None,
@@ -85,9 +84,9 @@ impl Provider {
         self.id.store(id.map_or(0, ProviderId::get), Ordering::Release);
     }
 
-    /// The record that stands for all of its name.
+    /// Returns the primary: the record that represents all records of this name.
     pub(crate) fn primary(&self) -> &Self {
-        // SAFETY: null, or set by `set_primary` from a record in the set, a static.
+        // SAFETY: null, or `set_primary` set it from a record in the set, which is a static.
         unsafe { self.primary.load(Ordering::Acquire).as_ref() }.unwrap_or(self)
     }
 
@@ -95,31 +94,32 @@ impl Provider {
         self.primary.store(core::ptr::from_ref(primary).cast_mut(), Ordering::Release);
     }
 
-    /// The primaries of its probes, in the order of the set. Of a primary.
+    /// Returns the primaries of its probes in the order of the set. Only for a primary.
     pub(crate) fn probes(&self) -> impl Iterator<Item = &'static Probe> {
         self.primaries().filter(|probe| !group::is_group(probe.name))
     }
 
-    /// The primaries of the groups that mean a probe. Of a primary.
+    /// Returns the primaries of the groups that contain a probe. Only for a primary.
     pub(crate) fn groups_of(&self, probe: &Probe) -> impl Iterator<Item = &'static Probe> {
         self.primaries().filter(|of| group::is_group(of.name) && group::means(of.name, probe.name))
     }
 
     fn primaries(&self) -> impl Iterator<Item = &'static Probe> {
-        // SAFETY: `probes` and every `next` are null or were set by `push_probe` from records in the set.
+        // SAFETY: `probes` and every `next` are null, or `push_probe` set them from records in the set, which are
+        // statics.
         core::iter::successors(
             unsafe { self.probes.load(Ordering::Acquire).as_ref() },
             |probe| unsafe { probe.next.load(Ordering::Acquire).as_ref() },
         )
     }
 
-    /// Puts a primary at the front of the list of probes.
+    /// Adds a primary at the front of the list of probes.
     pub(crate) fn push_probe(&self, probe: &'static Probe) {
         probe.next.store(self.probes.load(Ordering::Acquire), Ordering::Release);
         self.probes.store(core::ptr::from_ref(probe).cast_mut(), Ordering::Release);
     }
 
-    /// Forgets what the records were tied to.
+    /// Resets the links to other records.
     pub(crate) fn clear_links(&self) {
         self.primary.store(core::ptr::null_mut(), Ordering::Release);
         self.probes.store(core::ptr::null_mut(), Ordering::Release);
@@ -129,7 +129,7 @@ impl Provider {
         &self.link
     }
 
-    /// Whether the record was made by this version of the crate.
+    /// Returns whether this version of the crate made the record.
     pub(crate) const fn is_current(&self) -> bool {
         self.version as usize == size_of::<Self>()
     }

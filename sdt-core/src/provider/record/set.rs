@@ -14,12 +14,11 @@ pub static SDT_PROBES: [Probe];
 
 /// Bounds of the sets that inline assembly fills.
 ///
-/// Weak, because an image need not have a site or an argument list, and then there is no section: the
-/// bounds are 0 then, and the set is empty. (FreeBSD's module loader passes over empty sections, so
-/// an empty piece of each would not do.)
+/// Weak, because an image without sites or argument lists has no such section: then the bounds are 0, and the set is
+/// empty. (An empty section would not help, because FreeBSD's module loader skips empty sections.)
 ///
-/// Hidden, because a kernel that loads shared objects would take another module's bounds for those of a set
-/// that this one does not have.
+/// Hidden, because otherwise a kernel that loads shared objects would resolve missing bounds to those of another
+/// module.
 mod bounds {
     core::arch::global_asm!(
         ".weak __start_sdt_sites, __stop_sdt_sites",
@@ -46,7 +45,7 @@ mod bounds {
 const SITES: usize = 0;
 const ARG_LISTS: usize = 1;
 
-/// A linker set does not hold a whole number of records: the image was linked wrongly.
+/// The size of a linker set is not a multiple of the record size: the image is linked incorrectly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaggedSet {
     /// Name of the section.
@@ -66,13 +65,13 @@ pub struct Records {
     pub probes: &'static [Probe],
     /// Its sites, in any order.
     pub sites: &'static mut [Site],
-    /// What sites of open providers fire.
+    /// The argument types of sites of open providers.
     pub arg_lists: &'static [ArgList],
 }
 
-/// Start and length of a set.
+/// Returns the start and the length of a set.
 fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), RaggedSet> {
-    // Volatile: for all the compiler knows the table is constant, but it is relocated.
+    // Volatile, because the compiler would take the table as constant, but the loader relocates it.
     // SAFETY: a reference to a static.
     let [start, stop] = unsafe { core::ptr::from_ref(&bounds::BOUNDS[index]).read_volatile() };
     let bytes = stop.wrapping_sub(start);
@@ -90,7 +89,7 @@ fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), Ragg
 /// No thread [links](crate::attach::link::link) the sites now or while the result is in use: linking sorts them in place.
 ///
 /// # Errors
-/// [`RaggedSet`] when the section is not a whole number of records.
+/// [`RaggedSet`] if the size of the section is not a multiple of the record size.
 pub unsafe fn sites() -> Result<&'static [Site], RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
     // SAFETY: the linker's symbols bound the section, which is `len` aligned records long (`set` has checked both). By the
@@ -105,11 +104,11 @@ pub unsafe fn sites() -> Result<&'static [Site], RaggedSet> {
 /// handler runs for it, and no reference from [`sites`] or [`Probe::sites`] is held.
 ///
 /// # Errors
-/// [`RaggedSet`] when a section is not a whole number of records.
+/// [`RaggedSet`] if the size of a section is not a multiple of the record size.
 pub(crate) unsafe fn all() -> Result<Records, RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
-    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long (`set` has checked both). It is
-    // writable ("aw"), and the caller has it to itself.
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long (`set` has checked both). It
+    // is writable ("aw"), and no other thread uses it, by the contract of this function.
     let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
     Ok(Records { providers: &SDT_PROVIDERS, probes: &SDT_PROBES, sites, arg_lists: arg_lists()? })
 }
@@ -117,7 +116,7 @@ pub(crate) unsafe fn all() -> Result<Records, RaggedSet> {
 /// The argument lists of all sites of open providers in this image.
 ///
 /// # Errors
-/// [`RaggedSet`] when the section is not a whole number of records.
+/// [`RaggedSet`] if the size of the section is not a multiple of the record size.
 pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
     let (start, len) = set::<ArgList>("sdt_arg_lists", ARG_LISTS)?;
     // SAFETY: the linker's symbols bound the section, which is `len` aligned records long and never

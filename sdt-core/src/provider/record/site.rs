@@ -1,4 +1,4 @@
-//! What inline assembly leaves at a site: the site's record, and that of its arguments.
+//! The records that inline assembly emits at a site: of the site, and of its arguments.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicPtr;
@@ -23,7 +23,7 @@ pub struct Site {
 // only reached as an atomic.
 unsafe impl Sync for Site {}
 
-// Where there are sites, words have 64 bits.
+// Targets with patched sites have 64-bit words.
 const_assert_eq!(size_of::<Site>(), 4 * size_of::<usize>());
 
 impl Site {
@@ -57,7 +57,7 @@ impl Site {
     }
 }
 
-/// What the arguments at one site of an open provider's probe are. Two words.
+/// The arguments of one site of an open provider's probe. Two words.
 ///
 /// The functions, not the data, are in the record: they are generic over the arguments' types, which
 /// only the compiler's type inference knows.
@@ -72,7 +72,7 @@ pub struct ArgList {
 
 const_assert_eq!(size_of::<ArgList>(), 2 * size_of::<usize>());
 
-/// The site with this patchpoint, among linked ones. Probe context.
+/// Returns the site with this patchpoint among linked sites. Probe context.
 pub fn find(sites: &[Site], patchpoint: usize) -> Option<&Site> {
     let at = sites.binary_search_by_key(&patchpoint, Site::patchpoint).ok()?;
     sites.get(at)

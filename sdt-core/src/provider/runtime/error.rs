@@ -1,4 +1,4 @@
-//! What can go wrong. After each of these nothing has changed.
+//! Errors of runtime providers. After an error, nothing has changed.
 
 use core::fmt;
 
@@ -7,21 +7,21 @@ use crate::ops::FrameworkError;
 const IN_PROGRESS: &str =
     "another thread is changing the provider, or attaching or detaching the image; try again";
 
-/// Another thread is changing the provider just now.
+/// Another thread is changing the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InProgress;
 
-/// Why a provider was not opened.
+/// The reason why a provider was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another thread is changing it, or the image's attachment, just now.
+    /// Another thread is changing the provider, or the image's attachment.
     InProgress,
     /// The image is not attached to a framework.
     NotAttached,
-    /// It is open.
+    /// The provider is already open.
     Open,
-    /// Somebody still has a [`Probe`](super::Probe) from before.
+    /// A [`Probe`](super::Probe) of the previous opening still exists.
     Held,
     /// Another provider has the same slots.
     Shared,
@@ -31,74 +31,74 @@ pub enum OpenError {
     Taken,
     /// The image has a provider of that name.
     Twice,
-    /// The framework refused it.
+    /// The framework refused the provider.
     Framework(FrameworkError),
 }
 
-/// Why a provider was not closed.
+/// The reason why a provider was not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// Another thread is changing it, or the image's attachment, just now.
+    /// Another thread is changing the provider, or the image's attachment.
     InProgress,
-    /// It is not open.
+    /// The provider is not open.
     NotOpen,
-    /// The framework refused: a probe is enabled or, on some, a consumer is there.
+    /// The framework refused, because a probe is enabled or, on some frameworks, a consumer is open.
     Framework(FrameworkError),
 }
 
-/// Why a probe was not added.
+/// The reason why a probe was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddError {
-    /// Another thread is changing the provider just now.
+    /// Another thread is changing the provider.
     InProgress,
     /// The provider is not open.
     NotOpen,
     /// The name is empty.
     NoName,
-    /// The name has more than 63 bytes, or the function more than DTrace keeps.
+    /// The name has more than 63 bytes, or the function is longer than DTrace's limit.
     LongName,
-    /// The name or the function has a control character, as a newline is: in lists it would be taken for something else.
+    /// The name or the function contains a control character such as a newline, which would corrupt listings.
     BadName,
-    /// There is a probe with these names.
+    /// A probe with these names exists.
     Twice,
-    /// More arguments than the framework carries.
+    /// More arguments than the framework supports.
     Arguments {
-        /// How many there are.
+        /// The given number.
         given: usize,
-        /// How many there can be.
+        /// The greatest number.
         most: usize,
     },
-    /// All slots have probes, or removed probes of which a [`Probe`](super::Probe) still exists.
+    /// Every slot has a probe, or a removed probe of which a [`Probe`](super::Probe) still exists.
     NoSlot,
-    /// The framework refused it: its table is full.
+    /// The framework refused the probe: its table is full.
     Framework(FrameworkError),
 }
 
-/// Why a probe was not removed.
+/// The reason why a probe was not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemoveError {
-    /// Another thread is changing the provider just now, or the framework is looking for its probes.
+    /// Another thread is changing the provider, or the framework is looking for its probes.
     InProgress,
-    /// It is enabled.
+    /// The probe is enabled.
     Enabled,
-    /// It has been removed already.
+    /// The probe was removed already.
     Removed,
 }
 
-/// Why a hit is none.
+/// The reason why a hit was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FireError {
     /// The probe has been removed.
     Removed,
-    /// Not as many arguments as the probe has.
+    /// The number of arguments differs from that of the probe.
     Arguments {
-        /// How many it has.
+        /// The number of the probe's arguments.
         takes: usize,
-        /// How many came.
+        /// The given number.
         given: usize,
     },
 }
@@ -114,12 +114,12 @@ impl fmt::Display for OpenError {
         f.write_str(match self {
             Self::InProgress => IN_PROGRESS,
             Self::NotAttached => "the image is not attached to a framework",
-            Self::Open => "the provider is open already",
-            Self::Held => "a `Probe` of the provider from before still exists: drop it",
-            Self::Shared => "another provider has the same slots: each needs its own",
-            Self::LongName => "the provider's name has more than 63 bytes, and DTrace would cut it",
-            Self::Taken => "the kernel has a provider of this name: choose another one",
-            Self::Twice => "the image has a provider of this name already",
+            Self::Open => "the provider is already open",
+            Self::Held => "a `Probe` of the provider's previous opening still exists: drop it",
+            Self::Shared => "another provider uses the same slots: give each provider its own",
+            Self::LongName => "the provider's name is longer than DTrace's limit of 63 bytes",
+            Self::Taken => "the kernel has a provider of this name: choose another name",
+            Self::Twice => "the image already has a provider of this name: choose another name",
             Self::Framework(error) => return error.fmt(f),
         })
     }
@@ -141,16 +141,18 @@ impl fmt::Display for AddError {
             Self::InProgress => IN_PROGRESS,
             Self::NotOpen => "the provider is not open",
             Self::NoName => "the probe's name is empty",
-            Self::LongName => "the probe's name or function has more bytes than DTrace keeps",
-            Self::BadName => {
-                "the probe's name or function has a control character in it: leave it out"
-            }
-            Self::Twice => "the provider has a probe of this name in this function already",
+            Self::LongName => "the probe's name or function is longer than DTrace's limit",
+            Self::BadName => "the probe's name or function contains a control character: remove it",
+            Self::Twice => "the provider already has a probe of this name in this function",
             Self::Arguments { given, most } => {
-                return write!(f, "{given} arguments, and the framework carries {most}");
+                return write!(
+                    f,
+                    "the probe has {given} arguments, and the framework supports at \
+                     most {most}"
+                );
             }
             Self::NoSlot => {
-                "all slots of the provider are taken: remove a probe, and drop its `Probe` values"
+                "all slots of the provider are in use: remove a probe, and drop its `Probe` values"
             }
             Self::Framework(error) => return error.fmt(f),
         })

@@ -1,5 +1,5 @@
-//! The providers of the image that are made at run time, as far as attaching and detaching it is concerned. All of it is for
-//! the thread that has the right to change the attachment.
+//! The runtime providers of the image, for attaching and detaching it. Only the thread with the right to change the
+//! attachment calls these functions.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -7,20 +7,20 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::{PROVIDERS, Provider};
 use crate::ops::FrameworkError;
 
-/// A provider that the framework refused, and why.
+/// A provider that the framework refused, with the error.
 type Refused = (&'static Provider, FrameworkError);
 
-/// The first of them; each has the next one.
+/// The first provider of the list; each links to the next one.
 static FIRST: AtomicPtr<Provider> = AtomicPtr::new(core::ptr::null_mut());
 
 fn all() -> impl Iterator<Item = &'static Provider> {
-    // SAFETY: null, or stored by `add` and `remove` from statics.
+    // SAFETY: null, or `add` or `remove` stored the address of a static.
     core::iter::successors(unsafe { FIRST.load(Ordering::Acquire).as_ref() }, |provider| unsafe {
         provider.next.load(Ordering::Acquire).as_ref()
     })
 }
 
-/// Whether a provider of the image has that name.
+/// Returns whether a provider of the image has that name.
 pub(super) fn has(name: &CStr) -> bool {
     let made = |provider: &Provider| {
         provider.opened().is_some_and(|opened| opened.name.as_c_str() == name)
@@ -33,14 +33,14 @@ pub(super) fn add(provider: &'static Provider) {
     FIRST.store(core::ptr::from_ref(provider).cast_mut(), Ordering::Release);
 }
 
-/// Takes out one that was added.
+/// Removes a provider from the list.
 pub(super) fn remove(provider: &Provider) {
     let before = all().find(|other| core::ptr::eq(other.next.load(Ordering::Acquire), provider));
     let link = before.map_or(&FIRST, |before| &before.next);
     link.store(provider.next.load(Ordering::Acquire), Ordering::Release);
 }
 
-/// Registers those that are not registered. On an error part of it may have been done.
+/// Registers the providers that are not registered. After an error, some may have been registered.
 ///
 /// # Safety
 /// The image stays until [`unregister_all`] has succeeded.
@@ -53,24 +53,24 @@ pub(crate) unsafe fn register_all() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Invalidates those that are registered.
+/// Invalidates the registered providers.
 pub(crate) fn invalidate_all() {
     for provider in all() {
         if let (Some(id), Some(within)) = (provider.id(), provider.within()) {
-            // SAFETY: registered, as it has an id.
+            // SAFETY: a provider with an id is registered.
             unsafe { within.framework.invalidate(id) };
         }
     }
 }
 
-/// Unregisters all; says what was refused first.
+/// Unregisters all providers. Returns the first refusal.
 pub(crate) fn unregister_all() -> Result<(), Refused> {
     let refusals = all().filter_map(|provider| {
-        // Somebody is adding or removing a probe.
+        // Another thread is adding or removing a probe.
         let done = provider.change().map_or(Err(FrameworkError::Busy), |_| provider.unregister());
         done.err().map(|error| (provider, error))
     });
-    // All of them, even if one refuses.
+    // All of them, even after a refusal.
     let first = refusals.fold(None, |first: Option<Refused>, next| first.or(Some(next)));
     first.map_or(Ok(()), Err)
 }

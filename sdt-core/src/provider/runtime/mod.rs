@@ -1,5 +1,4 @@
-//! Providers that are made at run time: for an interpreter or a filter engine, which learns only from the programs that it
-//! loads which probes there are.
+//! Runtime providers: for an interpreter or a filter engine, whose probes depend on the programs that it loads.
 //!
 //! ```
 //! use sdt_core::arg::Value;
@@ -32,29 +31,29 @@
 //!
 //! # What this is
 //!
-//! The same on every framework: FreeBSD's and illumos's DTrace by `dtrace_register`, `sdt-framework` directly. All memory is
-//! in statics that are handed over, a [`Slot`] for each probe that there can be at a time. Nothing is patched: whether such a
-//! probe is enabled is a load.
+//! It works on every framework: with DTrace of FreeBSD and illumos through `dtrace_register`, with `sdt-framework`
+//! directly. All memory is in statics that the caller provides, one [`Slot`] for each probe that can exist at a time.
+//! Nothing is patched: the test of whether such a probe is enabled is a load.
 //!
 //! # By rules of its own
 //!
-//! A provider that learns from consumers which probes there are to be, or has something to switch on where one is enabled, says so
-//! in [`Rules`].
+//! A provider implements [`Rules`] if it creates probes on demand of consumers, or if it must switch something on when
+//! a probe is enabled.
 //!
 //! # What it is not
 //!
-//! For probes that are known when the image is compiled: these are `sdt_probe!`'s, which cost a nop. Their arguments are
-//! checked by the compiler; here they are words, of which the number is checked when the probe fires.
+//! It is not for probes that are known when the image is compiled: use `sdt_probe!`, which costs a nop and whose
+//! arguments the compiler checks. Here arguments are words, and only their number is checked when the probe fires.
 //!
 //! # Who comes when
 //!
-//! One thread at a time opens or closes a provider, or adds or removes a probe of it. A second thread does not wait, but gets
-//! `InProgress`; while the process forks, all of them wait ([`Standstill`](crate::attach::Standstill)). Probes
-//! fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
-//! may have been removed, but is no other probe. So a hit is of that probe or is an error.
+//! Only one thread at a time can open or close a provider, or add or remove a probe of it. A second thread does not
+//! wait, but gets `InProgress`. While the process forks, all of them wait ([`Standstill`](crate::attach::Standstill)).
+//! Probes fire at any time. A [`Probe`] keeps its slot: while it exists, its probe may be removed, but the slot gets no
+//! other probe. So a hit belongs to that probe, or is an error.
 //!
-//! While a consumer is tracing, FreeBSD and illumos enable what it asked for in probes that are there; those that are added later
-//! they enable when the next provider registers or module is loaded. `sdt-framework` enables them at once.
+//! While a consumer is tracing, FreeBSD and illumos enable existing probes only. They enable probes that are added
+//! later when the next provider registers or the next module is loaded. `sdt-framework` enables them at once.
 
 mod error;
 mod image;
@@ -85,22 +84,22 @@ use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
 
-/// The type of an argument, of one word: `arg::<u32>()`.
+/// Returns the type of an argument of one word: `arg::<u32>()`.
 pub const fn arg<A: Argument<Words = [u64; 1]>>() -> &'static ArgType {
     &A::TYPES[0]
 }
 
-/// The types of an argument of two words, `&str` or a slice, each of which counts: `let [text, length] = pair::<&str>()`. What is
-/// fired are the value's [`words`](crate::arg::Value::words).
+/// Returns the types of an argument of two words, such as `&str` or a slice: `let [text, length] = pair::<&str>()`.
+/// Each word counts as an argument. Pass the value's [`words`](crate::arg::Value::words) to `fire`.
 pub const fn pair<A: Argument<Words = [u64; 2]>>() -> [&'static ArgType; 2] {
     [&A::TYPES[0], &A::TYPES[1]]
 }
 
-/// A provider that is made at run time. A `static`, with slots for its probes.
+/// A runtime provider. A `static` with slots for its probes.
 pub struct Provider {
     slots: &'static [Slot],
     rules: Option<&'static dyn Rules>,
-    /// Whether a thread is opening, closing, adding or removing.
+    /// Whether a thread is opening or closing it, or adding or removing a probe.
     changing: AtomicBool,
     /// Whether it is open.
     is_open: AtomicBool,
@@ -108,11 +107,11 @@ pub struct Provider {
     /// provider changes it, while the image is attached to the framework in which the provider was opened, or the provider
     /// is not registered.
     is_of_image: AtomicBool,
-    /// The framework's id, 0 while it is not registered.
+    /// The framework's id; 0 while it is not registered.
     id: AtomicUsize,
     /// The arguments of `open`. Written while the provider is not open and all slots are free.
     opened: UnsafeCell<Option<Opened>>,
-    /// The next one of the image.
+    /// The next runtime provider of the image.
     next: AtomicPtr<Provider>,
 }
 
@@ -162,13 +161,13 @@ impl Drop for Changing<'_> {
 }
 
 impl Provider {
-    /// A provider that is not open, with room for as many probes as there are slots. They are its alone: of two with the same
-    /// slots only the one that is opened first can be.
+    /// Returns a provider that is not open, with one probe for each slot. The slots belong to it alone: of two
+    /// providers with the same slots, only the one that is opened first can be opened.
     pub const fn new(slots: &'static [Slot]) -> Self {
         Self::made(slots, None)
     }
 
-    /// The same, with [`Rules`] of its own.
+    /// Returns a provider with [`Rules`].
     pub const fn ruled(slots: &'static [Slot], rules: &'static dyn Rules) -> Self {
         Self::made(slots, Some(rules))
     }
@@ -188,8 +187,8 @@ impl Provider {
 
     /// Registers the provider with the framework that the image is [attached](crate::attach::attach) to. It has no probes yet.
     ///
-    /// From here on it belongs to the image: `detach` unregisters it, with the image's other providers, and is refused
-    /// while a probe of it is enabled. May sleep; not in probe context.
+    /// Then it belongs to the image: `detach` unregisters it with the image's other providers, and is refused while a
+    /// probe of it is enabled. May sleep; not in probe context.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing has changed.
@@ -206,7 +205,7 @@ impl Provider {
             return Err(OpenError::Twice);
         }
         let within = Within::of(attachment);
-        // SAFETY: `detach` of the image unregisters it before the image goes.
+        // SAFETY: `detach` of the image unregisters it before the image is unloaded.
         unsafe { self.open_in(within, name, attr, privileges) }?;
         image::add(self);
         self.is_of_image.store(true, Ordering::Relaxed);
@@ -289,24 +288,24 @@ impl Provider {
         // contract of this function.
         let id = unsafe { framework.register(name, attr, opened.privileges, &ops, arg) }?;
         self.id.store(id.get(), Ordering::Release);
-        // With that of `add`: either it finds the id, or its probe is found here.
+        // Ordered with the fence of `add`: either `add` finds the id, or this function finds its probe.
         fence(Ordering::SeqCst);
         self.list();
         Ok(())
     }
 
-    /// Unregisters it, if it is registered. Its probes stay what they are; the framework does not know them any more.
+    /// Unregisters the provider, if it is registered. Its probes stay, but the framework no longer knows them.
     fn unregister(&self) -> Result<(), FrameworkError> {
         let (Some(id), Some(within)) = (self.id(), self.within()) else { return Ok(()) };
-        // SAFETY: registered, as it has an id.
+        // SAFETY: a provider with an id is registered.
         unsafe { within.framework.unregister(id) }?;
         self.id.store(0, Ordering::Release);
-        // The framework may not have told of each.
+        // The framework may not have called `destroy` for each.
         self.slots.iter().for_each(Slot::destroyed);
         Ok(())
     }
 
-    /// Unregisters the provider: all of its probes are removed. It can be opened again, once every [`Probe`] of it has been
+    /// Unregisters the provider: all of its probes are removed. It can be opened again after every [`Probe`] of it was
     /// dropped. May sleep; not in probe context.
     ///
     /// # Errors
@@ -331,8 +330,9 @@ impl Provider {
         Ok(())
     }
 
-    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`], [`pair`]. The function may be of the
-    /// interpreter's own, or empty; DTrace takes any text, here without control characters. May sleep; not in probe context.
+    /// Adds a probe `name` in `function`, with arguments of these types: [`arg`], [`pair`]. The function may be one of
+    /// the interpreted program, or empty. DTrace accepts any text, except control characters. May sleep; not in probe
+    /// context.
     ///
     /// # Errors
     /// See [`AddError`]; nothing has changed.
@@ -360,23 +360,24 @@ impl Provider {
             return Err(AddError::Twice);
         }
         let slot = self.slots.iter().find(|slot| slot.is_free()).ok_or(AddError::NoSlot)?;
-        // SAFETY: it is free, and no other thread takes one, as this one has the right to change the provider.
+        // SAFETY: the slot is free, and no other thread takes a slot, because this one has the right to change the
+        // provider.
         unsafe { slot.take(names, args) };
         let probe = Probe { provider: self, slot };
-        // With that of `register`, which a thread that attaches the image is in.
+        // Ordered with the fence of `register`, which a thread that attaches the image may be running.
         fence(Ordering::SeqCst);
         if self.id().is_none() {
             // The image is detached. Attaching it creates the probe in the framework.
             return Ok(probe);
         }
         match self.create(slot) {
-            // If another thread lists it after all, it is there.
+            // If another thread creates it meanwhile, it exists.
             Err(error) if slot.turn(State::Wanted, State::Gone) => Err(AddError::Framework(error)),
             _ => Ok(probe),
         }
     }
 
-    /// The probe with these names, if there is one. May be called by any thread, but not in probe context.
+    /// Returns the probe with these names, if it exists. Any thread may call this, but not in probe context.
     ///
     /// # Errors
     /// [`InProgress`].
@@ -386,7 +387,7 @@ impl Provider {
         Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| self.probe(slot)))
     }
 
-    /// The name that it was opened by; `None` if it never was, or another thread is changing it just now.
+    /// Returns the name with which it was opened; `None` if it never was, or if another thread is changing it.
     pub fn name(&self) -> Option<Name<PROVIDER_NAME_LEN>> {
         let _changing = self.change()?;
         self.opened().map(|opened| opened.name)
@@ -397,7 +398,7 @@ impl Provider {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// How many probes more there is room for.
+    /// Returns the number of free slots.
     pub fn room(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_free()).count()
     }
@@ -427,8 +428,8 @@ impl Provider {
         unsafe { &*self.opened.get() }.as_ref()
     }
 
-    /// Where it is registered, or is to be: what belongs to the image goes with it, to whatever it is attached. As
-    /// [`opened`](Self::opened).
+    /// Returns the framework with which it is registered, or will be: a provider that belongs to the image uses the
+    /// image's framework. The caller's contract is that of [`opened`](Self::opened).
     fn within(&self) -> Option<Within> {
         if self.is_of_image.load(Ordering::Relaxed) {
             attachment::current().map(Within::of)
@@ -437,31 +438,31 @@ impl Provider {
         }
     }
 
-    /// Adds the probes that the provider's rules have for a description.
+    /// Lets the provider's rules add probes for a description.
     fn provide(&'static self, wanted: Option<&ProbeDesc>) {
         if let Some(rules) = self.rules.filter(|_| self.is_open()) {
             rules.provide(self, wanted);
         }
     }
 
-    /// Has the framework create those probes that it does not know; those it has no room for it is asked for again whenever it
-    /// looks for probes.
+    /// Creates in the framework the probes that it does not know. If it has no room for a probe, this is repeated
+    /// whenever the framework looks for probes.
     fn list(&'static self) {
         for slot in self.slots {
             let _ = self.create(slot);
         }
     }
 
-    /// Creates a probe in the framework, if it is wanted and neither exists nor is being created.
+    /// Creates a probe in the framework, if it is wanted, does not exist and is not being created.
     fn create(&'static self, slot: &'static Slot) -> Result<(), FrameworkError> {
-        // Again if another thread, which removes a probe, has had the framework destroy it meanwhile.
+        // Repeats this if the framework has destroyed it meanwhile, because another thread removed a probe.
         while let (Some(id), Some(Within { framework, module })) = (self.id(), self.within())
             && slot.turn(State::Wanted, State::Creating)
         {
             let names = slot.names();
             let (function, name) = (names.function.as_c_str(), names.name.as_c_str());
             let parg = core::ptr::from_ref(slot).cast_mut().cast();
-            // SAFETY: registered; the ops take a slot as `parg`.
+            // SAFETY: the provider is registered, and its ops expect the address of a slot as `parg`.
             let created =
                 unsafe { framework.probe_create(id, module, function, name, AFRAMES, parg) };
             if let Err(error) = created {
@@ -469,7 +470,7 @@ impl Provider {
                 return Err(error);
             }
             if slot.turn(State::Creating, State::Listed) {
-                // It is not this thread's any more: whatever becomes of it, another one may be telling of it.
+                // The slot no longer belongs to this thread: another thread may be creating the probe now.
                 return Ok(());
             }
             slot.turn(State::Lost, State::Wanted);
@@ -477,18 +478,18 @@ impl Provider {
         Ok(())
     }
 
-    /// Removes a probe from the framework: it can only destroy all of a provider's that are not enabled, so the others
-    /// are created anew.
+    /// Removes a probe from the framework. The framework can only destroy all probes of a provider that are not
+    /// enabled, so the others are created again.
     fn remove(&'static self, slot: &'static Slot) -> Result<(), RemoveError> {
         let _changing = self.change().ok_or(RemoveError::InProgress)?;
         if slot.is_enabled() {
             return Err(RemoveError::Enabled);
         }
-        // Another thread may be listing it: whatever state is seen, it is another one if it cannot be turned.
+        // Another thread may be creating it, so the state may have changed if the exchange fails.
         loop {
             match slot.state() {
                 State::Wanted if slot.turn(State::Wanted, State::Gone) => return Ok(()),
-                // In that state `destroy` marks it as gone, and no thread lists it again.
+                // In this state `destroy` marks it as removed, and no thread creates it again.
                 State::Listed if slot.turn(State::Listed, State::Leaving) => break,
                 State::Wanted | State::Listed => {}
                 State::Creating | State::Lost | State::Leaving => {
@@ -498,23 +499,24 @@ impl Provider {
             }
         }
         if let (Some(id), Some(within)) = (self.id(), self.within()) {
-            // SAFETY: registered, as it has an id.
+            // SAFETY: a provider with an id is registered.
             unsafe { within.framework.condense(id) };
             self.list();
         }
         if slot.turn(State::Leaving, State::Listed) {
-            // A consumer has enabled it meanwhile.
+            // A consumer enabled it meanwhile.
             return Err(RemoveError::Enabled);
         }
         Ok(())
     }
 }
 
-/// Frames between [`Framework::hit`] and the function that fires: that of [`Probe::fire`].
+/// The number of frames between [`Framework::hit`] and the function that fires: that of [`Probe::fire`].
 const AFRAMES: u32 = 1;
 
-/// A probe of a [`Provider`], or what was one. Its slot is free for another once it has been removed and the last of these is
-/// dropped; if it is dropped without having been removed, the probe stays, and [`find`](Provider::find) finds it.
+/// A handle of a probe of a [`Provider`], which may have been removed. The slot becomes free when the probe was removed
+/// and its last handle is dropped. If the handle of a probe that was not removed is dropped, the probe stays, and
+/// [`find`](Provider::find) finds it.
 pub struct Probe {
     provider: &'static Provider,
     slot: &'static Slot,
@@ -527,15 +529,15 @@ impl Probe {
         self.slot.is_enabled()
     }
 
-    /// The probe was hit, with these arguments. If it is not enabled nothing happens, but that the call is checked; look at
-    /// [`is_enabled`](Self::is_enabled) before arguments are computed.
+    /// Fires the probe with these arguments. If it is not enabled, this only checks the number of arguments. Test
+    /// [`is_enabled`](Self::is_enabled) before you compute arguments.
     ///
-    /// Anywhere, with interrupts off and any lock held, in probe context too. Takes no lock, allocates nothing. An address
-    /// that is an argument has to be good until this returns.
+    /// Anywhere, with interrupts off and any lock held, in probe context too. Takes no lock, allocates nothing. An
+    /// address that is an argument must be valid until this returns.
     ///
     /// # Errors
     /// See [`FireError`].
-    // It has a frame of its own, which `AFRAMES` counts.
+    // Not inlined: `AFRAMES` counts its frame.
     #[inline(never)]
     pub fn fire(&self, args: &[u64]) -> Result<(), FireError> {
         if self.slot.state() == State::Gone {
@@ -551,7 +553,7 @@ impl Probe {
             let mut saved = Saved::new();
             for (word, arg) in saved.words().iter_mut().zip(args) {
                 // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
-                // SAFETY: a reference.
+                // SAFETY: the pointer comes from a reference.
                 *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
             }
             // SAFETY: only `enable` and `disable` of the ops table set the id, as `hit` demands.
@@ -560,7 +562,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Removes it. Other probes of the provider may get other ids. May sleep; not in probe context.
+    /// Removes the probe. Other probes of the provider may get other ids. May sleep; not in probe context.
     ///
     /// # Errors
     /// See [`RemoveError`]; nothing has changed.
@@ -568,13 +570,13 @@ impl Probe {
         self.provider.remove(self.slot)
     }
 
-    /// Its function, and its name.
+    /// Returns the function and the name.
     pub fn names(&self) -> (&CStr, &CStr) {
         let names = self.slot.names();
         (names.function.as_c_str(), names.name.as_c_str())
     }
 
-    /// The types of its arguments.
+    /// Returns the types of the arguments.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &'static ArgType> {
         self.slot.args().iter().copied()
     }

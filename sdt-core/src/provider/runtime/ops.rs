@@ -1,4 +1,4 @@
-//! The ops table of a provider that is made at run time.
+//! The ops table of a runtime provider.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::ops::{ARG_NONE, ArgDesc, Framework, GetArgVal, Name, ProbeDesc, Provi
 
 /// The ops table. `arg` is the [`Provider`], `parg` the probe's [`Slot`]; both are statics.
 ///
-/// No op takes a lock: the framework calls them with its own, under which others may be waiting.
+/// No op takes a lock, because the framework calls them with its own lock held, for which other threads may be waiting.
 pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
     ProviderOps {
         provide: Some(provide),
@@ -18,7 +18,7 @@ pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
         suspend: None,
         resume: None,
         getargdesc: Some(getargdesc),
-        // Where the framework asks for some; not its own op, which looks for sites.
+        // If the framework drops arguments; not the framework's own op, which searches for sites.
         getargval: framework.getargval().map(|_| saved::getargval as GetArgVal),
         usermode: None,
         destroy: Some(destroy),
@@ -30,7 +30,7 @@ pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
 /// # Safety
 /// `parg` is the `parg` of an op here: `Provider::create` gives the framework the address of a slot.
 unsafe fn slot(parg: *mut c_void) -> &'static Slot {
-    // SAFETY: by the contract of this function the address of a slot; slots are statics.
+    // SAFETY: `parg` is the address of a slot, by the contract of this function; slots are statics.
     unsafe { &*parg.cast_const().cast() }
 }
 
@@ -39,13 +39,13 @@ unsafe fn slot(parg: *mut c_void) -> &'static Slot {
 /// # Safety
 /// `arg` is the `arg` of an op here: `Provider::register` gives the framework the address of a provider.
 unsafe fn provider(arg: *mut c_void) -> &'static Provider {
-    // SAFETY: by the contract of this function the address of a provider; providers are statics.
+    // SAFETY: `arg` is the address of a provider, by the contract of this function; providers are statics.
     unsafe { &*arg.cast_const().cast() }
 }
 
-/// Creates the wanted probes that the framework does not know: it had no room for them, or has destroyed them, as FreeBSD's
-/// does with the probes of a module before it asks whether the module can be unloaded. Then adds the probes that the
-/// provider's rules have for the description.
+/// Creates the wanted probes that the framework does not know: it had no room for them, or destroyed them, as FreeBSD
+/// does with the probes of a module before it asks whether the module can be unloaded. Then lets the provider's rules
+/// add probes for the description.
 unsafe extern "C" fn provide(arg: *mut c_void, wanted: *const ProbeDesc) {
     // SAFETY: the framework passes the registered `arg`, and a description that is valid for the call, or NULL.
     let (provider, wanted) = unsafe { (provider(arg), wanted.as_ref()) };

@@ -1,22 +1,23 @@
-//! What a provider does besides firing.
+//! The optional callbacks of a runtime provider.
 
 use super::{Probe, Provider};
 use crate::ops::ProbeDesc;
 
-/// A provider's own part, in safe code: for one that makes probes as consumers ask for them, by rules of its own (`tick-N`, for
-/// any N), or that has something to switch on and off as its probes are. [`Provider::ruled`] takes it.
+/// Callbacks of a runtime provider, in safe code: for a provider that creates probes on demand of consumers (`tick-N`,
+/// for any N), or that must switch something on and off with its probes. Pass it to [`Provider::ruled`].
 pub trait Rules: Sync {
-    /// [Adds](Provider::add) the probes that match the description, or without one the probes that consumers usually want.
-    /// Called when the provider has been opened, and whenever a consumer looks for probes. The framework is
-    /// locked against registration: no provider is opened or closed here.
+    /// [Adds](Provider::add) the probes that match the description, or without a description the usual probes. The
+    /// framework calls it after the provider was opened, and whenever a consumer looks for probes. Registration is
+    /// locked meanwhile: do not open or close a provider here.
     ///
-    /// What is not added, as another thread is changing the provider just now, is asked for again.
+    /// If a probe cannot be added because another thread is changing the provider, the framework calls this again.
     fn provide(&self, _provider: &'static Provider, _wanted: Option<&ProbeDesc>) {}
 
-    /// The probe got its first enabling. The framework is locked: nothing is added or removed here, nor opened or closed, nor waited
-    /// for.
+    /// The probe got its first enabling. The framework is locked meanwhile: do not add or remove probes, open or close
+    /// providers, or wait here.
     fn enabled(&self, _probe: &Probe) {}
 
-    /// The probe lost its last enabling. As [`enabled`](Self::enabled). It may still be firing for a moment.
+    /// The probe lost its last enabling. The same restrictions as for [`enabled`](Self::enabled) apply. The probe may
+    /// still fire for a moment.
     fn disabled(&self, _probe: &Probe) {}
 }

@@ -1,21 +1,21 @@
 //! All arguments of the hit that is being recorded, for frameworks whose `probe` function drops some: FreeBSD's and illumos's
 //! `dtrace_probe` carry five, and ask the provider's `getargval` for the others.
 //!
-//! They are on the stack of the hit, further up, behind a word by which they are told from all else there: no state per CPU or
-//! thread, so nothing to go wrong when an interrupt fires a probe in between.
+//! They are further up on the stack of the hit, after a mark that nothing else on the stack has. There is no state per
+//! CPU or thread, so an interrupt that fires a probe in between cannot disturb it.
 
 use core::ffi::{c_int, c_void};
 
 use crate::ops::ARGS;
 
-/// The word is this exclusive-or its own address.
+/// The mark is this number exclusive-or its own address.
 const MARK: usize = 0x7361_7665_6420_6172_u64 as usize;
 
-/// Most words of a kernel's stack between the hit and who asks.
+/// The greatest number of words on a kernel's stack between the hit and the caller of `getargval`.
 const FAR: usize = 8192;
 
-/// The arguments of a hit, which [`getargval`] finds until this is dropped. Then the mark is erased: its place is soon
-/// another's, which need not overwrite it.
+/// The arguments of a hit, which [`getargval`] finds until this is dropped. Dropping erases the mark, because the next
+/// use of this memory need not overwrite it.
 #[repr(C)]
 pub(super) struct Saved {
     mark: usize,
@@ -23,13 +23,13 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// None, and not to be found. Moved until [`mark`](Self::mark) only.
+    /// Returns a value without arguments and without a mark. It must not move after [`mark`](Self::mark).
     #[inline(always)]
     pub(super) const fn new() -> Self {
         Self { mark: 0, words: [0; ARGS] }
     }
 
-    /// Where the arguments are.
+    /// Returns the address of the arguments.
     #[inline(always)]
     pub(super) const fn words(&mut self) -> &mut [u64; ARGS] {
         &mut self.words
@@ -40,7 +40,8 @@ impl Saved {
     #[inline(always)]
     pub(super) fn mark(&mut self) -> &[u64; ARGS] {
         let place = (&raw mut *self).expose_provenance();
-        // SAFETY: a field of `self`. Volatile, because the reader finds it up the stack, which the compiler cannot see.
+        // SAFETY: the pointer is to a field of `self`. Volatile, because `getargval` finds it on the stack, which the
+        // compiler cannot see.
         unsafe { (&raw mut self.mark).write_volatile(MARK ^ place) };
         &self.words
     }
@@ -49,15 +50,15 @@ impl Saved {
 impl Drop for Saved {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: a field of `self`. Volatile, as in `mark`, because its reader is not visible to the compiler.
+        // SAFETY: the pointer is to a field of `self`. Volatile, as in `mark`.
         unsafe { (&raw mut self.mark).write_volatile(0) };
     }
 }
 
-/// The op: an argument of the hit that is being recorded. Probe context.
+/// The op `getargval`: returns an argument of the hit that is being recorded. Probe context.
 ///
-/// illumos's fbt passes over functions that are called `dtrace_...`, and it must pass over this one, which
-/// `dtrace_probe` calls. FreeBSD's passes over modules that depend on `dtrace`.
+/// fbt must skip this function, because `dtrace_probe` calls it. illumos's fbt skips functions named `dtrace_...`,
+/// FreeBSD's skips modules that depend on `dtrace`.
 ///
 /// # Safety
 /// Called, however deeply, by the framework's `probe`, for a probe of a [`Provider`](super::Provider).
@@ -76,7 +77,8 @@ pub(super) unsafe extern "C" fn getargval(
     let mut place = (&raw const here).expose_provenance();
     for _ in 0..FAR {
         let word = core::ptr::with_exposed_provenance::<usize>(place);
-        // SAFETY: a word of this stack: by the contract of this function the mark is further up, and the search ends there.
+        // SAFETY: the word is on this stack: by the contract of this function the mark is further up, and the search
+        // ends there.
         if unsafe { word.read_volatile() } == MARK ^ place {
             let saved = word.cast::<Saved>();
             // SAFETY: the mark is the first field of a `Saved` that still exists: dropping it erases the mark. No reference,

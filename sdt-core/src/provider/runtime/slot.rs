@@ -1,4 +1,4 @@
-//! Memory for one probe, and what becomes of it.
+//! Slots: the memory of runtime probes, and their states.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -9,43 +9,43 @@ use crate::arg::{ArgType, Argument};
 use crate::atomic::{self, AtomicPtr};
 use crate::ops::{ARGS, FUNCTION_NAME_LEN, Name, PROBE_NAME_LEN};
 
-/// Memory for a probe that is made at run time.
+/// Memory for one runtime probe.
 pub struct Slot {
-    /// A [`State`], and above that how many [`Probe`](super::Probe)s there are of it: both change in one step, so that no slot becomes free
-    /// while a handle of it exists.
+    /// A [`State`], and in the higher bits the number of [`Probe`](super::Probe)s: both change in one step, so that no
+    /// slot becomes free while a handle of it exists.
     word: atomic::AtomicU32,
     /// The framework's id while the probe is enabled, otherwise 0.
     enabled_id: AtomicU32,
-    /// The provider whose it is, once one with it was opened.
+    /// The provider that owns the slot; null until one with this slot was opened.
     owner: AtomicPtr<()>,
-    /// Written while it is free; read while it is not.
+    /// Written while the slot is free, and read while it is not.
     contents: UnsafeCell<Contents>,
 }
 
-/// What a slot is.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
-    /// Nobody's.
+    /// It is free.
     Free,
-    /// A probe that the framework is to be told of.
+    /// A probe that must be created in the framework.
     Wanted,
-    /// A thread tells the framework of it.
+    /// A thread is creating it in the framework.
     Creating,
-    /// That thread has told it, and the framework knows it no more. The thread will tell it again.
+    /// The framework destroyed it while the thread was creating it. The thread will create it again.
     Lost,
     /// The framework knows it.
     Listed,
-    /// It is being removed, and the framework still knows it.
+    /// It is being removed, but the framework still knows it.
     Leaving,
     /// Removed, but a [`Probe`](super::Probe) of it exists.
     Gone,
 }
 
-/// One [`Probe`](super::Probe) more, in the word.
+/// One [`Probe`](super::Probe) in the word.
 const HANDLE: u32 = 1 << 8;
 
-/// Most [`Probe`](super::Probe)s of one probe.
+/// The greatest number of [`Probe`](super::Probe)s of one probe.
 const MOST: u32 = u32::MAX / HANDLE / 2;
 
 impl State {
@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// What identifies a probe among those of its provider.
+/// The names that identify a probe of a provider.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) function: Name<FUNCTION_NAME_LEN>,
@@ -70,7 +70,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// `None` if one of them is too long.
+    /// Returns `None` if one of them is too long.
     pub(super) fn new(function: &CStr, name: &CStr) -> Option<Self> {
         let function = Name::new(function.to_bytes())?;
         Some(Self { function, name: Name::new(name.to_bytes())? })
@@ -99,7 +99,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// One that is free.
+    /// Returns a free slot.
     pub const fn new() -> Self {
         let names = Names { function: Name::EMPTY, name: Name::EMPTY };
         let contents = Contents { names, args: [&<u64 as Argument>::TYPES[0]; ARGS], count: 0 };
@@ -148,8 +148,8 @@ impl Slot {
     }
 
     fn contents(&self) -> &Contents {
-        // SAFETY: not free: who calls this has a `Probe`, is called by the framework for a probe that it knows, or has
-        // seen that it is not free while having the right to change the provider.
+        // SAFETY: the slot is not free: the caller has a `Probe`, or the framework calls it for a known probe, or it
+        // has seen that the slot is not free and has the right to change the provider.
         unsafe { &*self.contents.get() }
     }
 
@@ -162,12 +162,12 @@ impl Slot {
         &args[..*count]
     }
 
-    /// From one state to another, if it is in the one.
+    /// Changes the state from `from` to `to`, if it is `from`.
     pub(super) fn turn(&self, from: State, to: State) -> bool {
         self.change(|state, _| (state == from).then_some(to))
     }
 
-    /// The framework does not know the probe any more.
+    /// The framework no longer knows the probe.
     pub(super) fn destroyed(&self) {
         self.change(|state, handles| match state {
             State::Listed => Some(State::Wanted),
@@ -177,7 +177,7 @@ impl Slot {
         });
     }
 
-    /// It is removed. The framework does not know it.
+    /// Marks the probe as removed. The framework does not know it.
     pub(super) fn remove(&self) {
         self.change(|state, handles| (state != State::Free).then(|| gone(handles)));
     }
@@ -191,7 +191,7 @@ impl Slot {
     pub(super) fn retain(&self) {
         let more = |word: u32| (word / HANDLE < MOST).then(|| word + HANDLE);
         let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
-        assert!(counted, "more than {MOST} `Probe`s of one probe");
+        assert!(counted, "more than {MOST} values of type `Probe` refer to one probe");
     }
 
     /// Counts one [`Probe`](super::Probe) less.

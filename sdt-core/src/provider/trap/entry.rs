@@ -1,6 +1,6 @@
 //! A complete breakpoint handler for x86_64, where breakpoints have a vector of their own.
 
-/// Defines the entry of vector 3: it sends sites on, and leaves all other breakpoints to the kernel's own handler.
+/// Defines the entry of vector 3: it redirects breakpoints of sites, and passes all others to the kernel's own handler.
 ///
 /// ```
 /// # #[unsafe(naked)]
@@ -14,16 +14,15 @@
 /// # assert_ne!(gate, 0);
 /// ```
 ///
-/// What stands behind `else` is an entry, too, a function as a gate takes it: it is gone on to as if the gate had led there,
-/// every register and the stack as the CPU left them. `extern "x86-interrupt"` functions, which are unstable, are such;
-/// naked functions and labels in assembly are; any `extern "C" fn() -> !` is, if it never returns. It is asked for
-/// breakpoints of programs, which are not looked at, and for those at which this image has no site.
+/// The operand of `else` is also an entry, a function that a gate can point to: the macro jumps to it with every
+/// register and the stack in the state in which the CPU entered the gate. It can be an `extern "x86-interrupt"`
+/// function (unstable), a naked function, a label in assembly, or any `extern "C" fn() -> !`. It gets all breakpoints
+/// in user mode, and those without a site of this image.
 ///
-/// The entry keeps the [rules](crate::trap#rules-for-the-handler) as far as they are its own: nothing on its way holds a
-/// site, every register that a function may change is saved, the direction flag is cleared, the stack aligned. It touches no
-/// `gs`, so it works before and behind `swapgs`. To see to is still: an interrupt gate, no IST stack that others have,
-/// no red zone, every CPU. Vector registers are not saved; kernels that are compiled to use them
-/// are refused when they are compiled.
+/// The entry follows the [rules](crate::trap#rules-for-the-handler) for its own code: it contains no site, saves every
+/// register that a function may change, clears the direction flag, and aligns the stack. It does not use `gs`, so it
+/// works before and after `swapgs`. The kernel must provide an interrupt gate, no shared IST stack, and no red zone, on
+/// every CPU. The entry does not save vector registers: kernels that use them do not compile with it.
 #[macro_export]
 macro_rules! breakpoint_entry {
     ($(#[$attribute:meta])* $visibility:vis fn $name:ident() else $other:path;) => {

@@ -7,17 +7,17 @@ use dtrace_abi::spec::SpecError;
 use crate::base::context::ProbeContext;
 use crate::control::error::ConsumerError;
 
-/// Why a [`Console`](super::Console) did not do what it was told.
+/// The reason why a [`Console`](super::Console) did not execute a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsoleError {
-    /// The line is none that it knows.
+    /// The line is not a known command.
     Usage,
-    /// A probe description makes no sense.
+    /// A probe description is malformed.
     Spec(SpecError),
-    /// A probe description means no probe.
+    /// A probe description matches no probe.
     NoMatch {
-        /// Which of the line's, from 1.
+        /// The number of the description in the line, from 1.
         description: usize,
     },
     /// The framework refused.
@@ -52,11 +52,11 @@ impl fmt::Display for ConsoleError {
             Self::NoMatch { description } => {
                 write!(
                     f,
-                    "probe description {description} of the line matches no probe; -l lists all"
+                    "description {description} of the line matches no probe; -l lists all probes"
                 )
             }
             Self::Refused(error) => error.fmt(f),
-            Self::Write(error) => write!(f, "the console cannot be written: {error}"),
+            Self::Write(error) => write!(f, "cannot write to the console: {error}"),
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::run::consumer::ConsumerId;
 pub struct Console<'d, const BUFFER: usize = 2048> {
     tracer: &'d dyn Tracer,
     consumer: Option<ConsumerId>,
-    /// How many hits were recorded, or not for want of room, when the buffers were read last.
+    /// The number of records and drops at the last read of the buffers.
     recorded: u64,
     bytes: [u8; BUFFER],
 }
@@ -51,7 +51,7 @@ impl<const BUFFER: usize> fmt::Debug for Console<'_, BUFFER> {
     }
 }
 
-/// What a line wants.
+/// A parsed command.
 enum Command {
     List,
     Enable,
@@ -68,12 +68,12 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         Self { tracer, consumer: None, recorded: 0, bytes: [0; BUFFER] }
     }
 
-    /// Does what a line says. Called by a thread with interrupts on.
+    /// Executes a command. Called by a thread with interrupts on.
     ///
     /// # Errors
-    /// See [`ConsoleError`]; a console shows it behind `dtrace: `. If the framework has
-    /// [refused](ConsoleError::Refused) to enable one of several descriptions, those before it are enabled until `stop`;
-    /// otherwise nothing has changed.
+    /// See [`ConsoleError`]; a console prints it after `dtrace: `. If the framework has
+    /// [refused](ConsoleError::Refused) to enable one of several descriptions, those before it are enabled until
+    /// `stop`; otherwise nothing has changed.
     pub fn command(&mut self, line: &str, out: &mut impl Write) -> Result<(), ConsoleError> {
         // All of it has to hold before the first of it is done.
         let command = self.check(line)?;
@@ -105,11 +105,10 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         Ok(())
     }
 
-    /// Prints what has been recorded, and says whether there was anything. To be called whenever there is time;
-    /// by a thread with interrupts on.
+    /// Prints the new records. Returns whether there were any. Call it regularly, by a thread with interrupts on.
     ///
     /// # Errors
-    /// The console failed; what was read is lost.
+    /// If the console failed; the records that were read are lost.
     pub fn print(&mut self, out: &mut impl Write) -> Result<bool, ConsoleError> {
         self.tracer.need_thread()?;
         let counters = self.tracer.counters();
@@ -151,7 +150,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
     pub fn stop(&mut self, out: &mut impl Write) -> Result<(), ConsoleError> {
         let Some(consumer) = self.consumer else { return Ok(()) };
         self.tracer.stop(consumer)?;
-        // Nothing is recorded any more, whatever printing fires.
+        // Recording has stopped, so printing fires no recorded probe.
         let printed = self.print_all(out);
         self.consumer = None;
         self.tracer.close(consumer)?;

@@ -1,4 +1,4 @@
-//! Which answer belongs to which request.
+//! Answers requests.
 
 use core::fmt;
 
@@ -33,7 +33,7 @@ pub(super) struct Channels<'d, const CHANNELS: usize> {
     /// The rights of the line, and so of all its consumers.
     rights: Rights,
     channels: Vec<Channel, CHANNELS>,
-    /// Of the line; the rest is filled in when it is asked for.
+    /// The counters of the line; the other fields are filled in for an answer.
     pub(super) status: Status,
 }
 
@@ -70,7 +70,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
 
     fn close(&self, channel: Channel) {
         if let Some(consumer) = channel.consumer {
-            // It is open: no other channel has its number.
+            // It is open, because no other channel has its number.
             let _ = self.tracer.close(consumer);
         }
     }
@@ -97,7 +97,11 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         let mut answer = Answer { header: frame.header, draft, line };
         let done = match frame.message() {
             Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
-            _ => Err(Refusal::Plain(Why::NotUnderstood, "this is no request of this version")),
+            _ => Err(Refusal::Plain(
+                Why::NotUnderstood,
+                "this version of the framework does not \
+                 know the request",
+            )),
         };
         done.map_or_else(
             |refusal| {
@@ -129,7 +133,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         let greeted = self.channels.len();
         let channel = self.at(number);
         let Some(channel) = channel else {
-            return Err(Refusal::Plain(Why::NotGreeted, "the first request has to be a hello"));
+            return Err(Refusal::Plain(Why::NotGreeted, "the first request must be a hello"));
         };
         let open = channel.consumer.ok_or_else(not_open);
         match request {
@@ -158,18 +162,18 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 return answer.plain(&reply);
             }
             Request::Claim if !rights.kernel() => {
-                return Err(Refusal::NotPermitted("for what was enabled at boot"));
+                return Err(Refusal::NotPermitted("to claim the probes enabled at boot"));
             }
             Request::Claim => {
                 let own = open?;
                 let claimed = tracer.claim(rights);
                 let claimed =
-                    claimed.ok_or(Refusal::Plain(Why::NoSuch, "nothing was enabled before"))?;
+                    claimed.ok_or(Refusal::Plain(Why::NoSuch, "no probe was enabled at boot"))?;
                 channel.consumer = Some(claimed);
                 tracer.close(own)?;
             }
             Request::Symbol { .. } | Request::SymbolNamed { .. } if !rights.kernel() => {
-                return Err(Refusal::NotPermitted("for symbols"));
+                return Err(Refusal::NotPermitted("to read symbols"));
             }
             Request::SymbolNamed { module, name } => {
                 return known::named(tracer, module, name, answer);
@@ -201,7 +205,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             }
             Request::Sites { probe, skip } => {
                 if !rights.kernel() {
-                    return Err(Refusal::NotPermitted("to see where the kernel's text is"));
+                    return Err(Refusal::NotPermitted("to see addresses of the kernel's text"));
                 }
                 return sites(self.sites, probe, skip, answer);
             }
@@ -219,7 +223,13 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 };
                 return answer.plain(&Reply::Status(status));
             }
-            _ => return Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
+            _ => {
+                return Err(Refusal::Plain(
+                    Why::NotUnderstood,
+                    "this framework does not support \
+                     the request",
+                ));
+            }
         }
         answer.plain(&Reply::Done)
     }

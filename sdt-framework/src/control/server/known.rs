@@ -1,4 +1,4 @@
-//! What is answered about the kernel itself: its symbols, and what its modules declare.
+//! Answers about the kernel: its symbols, and the declarations of its modules.
 
 use dtrace_abi::spec::{Field, Spec};
 use dtrace_protocol::{Declared, Reply, Symbol};
@@ -15,7 +15,7 @@ const OVERHEAD: usize = 32 + sdt_core::ops::MODULE_NAME_LEN;
 /// Most bytes that are carried at a time.
 const PART: usize = 1024;
 
-/// What stands at an address.
+/// Answers with the symbol at an address.
 pub(super) fn at(
     tracer: &dyn Tracer,
     address: u64,
@@ -24,7 +24,7 @@ pub(super) fn at(
     symbol(answer, |show| tracer.symbol(address, show))
 }
 
-/// What has a name.
+/// Answers with the symbol of a name.
 pub(super) fn named(
     tracer: &dyn Tracer,
     module: &str,
@@ -48,8 +48,8 @@ fn symbol(
     done.unwrap_or_else(|| answer.plain(&Reply::Symbol(None)))
 }
 
-/// Some of what a module declares: to who may use one of its probes. Others learn that there is another one, but neither
-/// what it is called nor how much it declares.
+/// Answers with a part of a module's declarations, if the line may use one of its probes. Otherwise the answer shows
+/// only that the module exists, without its name and its declarations.
 pub(super) fn declared(
     tracer: &dyn Tracer,
     rights: Rights,
@@ -71,25 +71,25 @@ pub(super) fn declared(
     answer.plain(&Reply::Declared(Some(shown)))
 }
 
-/// Some of what a module declares.
+/// A part of a module's declarations.
 struct Piece {
     module: Vec<u8, { sdt_core::ops::MODULE_NAME_LEN }>,
     text: Vec<u8, PART>,
-    /// Where the next one begins.
+    /// The position of the next part.
     next: usize,
-    /// Where the last one ends.
+    /// The end of the last part.
     end: usize,
 }
 
 impl Piece {
-    /// What begins at `at`, as much as there is room for.
+    /// Returns the part at `at` that fits.
     fn of(
         &kernel::ModuleText { module, text }: &kernel::ModuleText<'_>,
         at: usize,
         room: usize,
     ) -> Self {
         let mut piece = Self { module: Vec::new(), text: Vec::new(), next: at, end: text.len() };
-        // As much of the name as a probe can have.
+        // Returns the name, cut to the length of a name in a description.
         piece.module.extend(module.iter().copied().take(sdt_core::ops::MODULE_NAME_LEN));
         while piece.text.len() < room
             && let Some(&byte) = text.get(piece.next)

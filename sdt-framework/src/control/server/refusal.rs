@@ -76,13 +76,21 @@ impl fmt::Display for Refusal {
             Self::TooLong(error) => write!(f, "{error}"),
             Self::NoSuch(_, what, number) => write!(f, "there is no {what} {number}"),
             Self::NotPermitted(what) => {
-                write!(f, "this line needs the privilege KERNEL {what}; its host gives it")
+                write!(
+                    f,
+                    "this line lacks the privilege KERNEL {what}; the kernel grants it when \
+                           it opens the line"
+                )
             }
             Self::TooMany(count) => {
-                write!(f, "{count} consumers are there and no more are possible")
+                write!(f, "{count} consumers exist, which is the limit; close one")
             }
             Self::TooManyData(count) => {
-                write!(f, "{count} descriptions are too many for a frame of this line")
+                write!(
+                    f,
+                    "{count} data descriptions do not fit into a frame of this line; use \
+                           longer frames"
+                )
             }
             Self::Plain(_, text) => f.write_str(text),
         }

@@ -1,4 +1,4 @@
-//! What is answered about programs: what they leave behind, and how they are.
+//! Answers about programs: their records and the status of the run.
 
 use dtrace_abi::record::RecordDesc;
 use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, RunOption, SnapshotOf, Why, Writer};
@@ -11,11 +11,9 @@ use crate::control::query::{AggregationDesc, Status, Which};
 use crate::control::tracer::Tracer;
 use crate::run::consumer::ConsumerId;
 
-/// Bytes of an answer besides those of a buffer or a format that it carries.
+/// The largest size in bytes of the other fields of an answer with a part of a buffer or a format.
 const OVERHEAD: usize = 64;
-/// Most bytes that are carried at a time.
-const PART: usize = 1024;
-/// How many descriptions are asked for at a time.
+/// The number of descriptions that are read at a time.
 const BATCH: usize = 8;
 
 /// Answers a request about a consumer's programs.
@@ -25,9 +23,6 @@ pub(super) fn answer(
     request: Request<'_>,
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
-    let mut part = [0; PART];
-    let room = answer.draft.len().saturating_sub(OVERHEAD).min(PART);
-    let part = part.get_mut(..room).unwrap_or_default();
     match request {
         Request::Eprobe { epid } => {
             let ask = |skip, into: &mut [RecordDesc]| tracer.eprobe(open, epid, skip, into);
@@ -61,23 +56,25 @@ pub(super) fn answer(
                 .map(|(length, _)| length)
         }
         Request::Format { number, at } => {
-            let read = tracer.format(open, number, at as usize, part)?;
+            let mut part = answer.part(OVERHEAD);
+            let read = tracer.format(open, number, at as usize, part.room())?;
             let read = read.ok_or_else(|| no_such("format", number.into()))?;
-            answer.plain(&Reply::Bytes { bytes: part.get(..read).unwrap_or_default() })
+            part.send(read, |bytes| Reply::Bytes { bytes })
         }
         Request::Snapshot { cpu, buffer, at } => {
             let which = match buffer {
                 SnapshotOf::Records => Which::Records,
                 SnapshotOf::Aggregations => Which::Aggregations,
             };
-            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part)?;
-            answer.plain(&Reply::Snapshot {
+            let mut part = answer.part(OVERHEAD);
+            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part.room())?;
+            part.send(found.read, |bytes| Reply::Snapshot {
                 size: found.size as u32,
                 oldest: found.oldest as u32,
                 drops: found.drops,
                 errors: found.errors,
                 timestamp: found.timestamp,
-                bytes: part.get(..found.read).unwrap_or_default(),
+                bytes,
             })
         }
         Request::Options { from } => answer.with_items(&Reply::Options, |writer| {
@@ -91,7 +88,7 @@ pub(super) fn answer(
         }),
         Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
         Request::Symbol { address } => known::at(tracer, address, answer),
-        _ => Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
+        _ => Err(Refusal::Plain(Why::NotUnderstood, "this framework does not support the request")),
     }
 }
 
@@ -99,7 +96,7 @@ fn no_such(what: &'static str, number: u32) -> Refusal {
     Refusal::NoSuch(Why::NoSuch, what, number)
 }
 
-/// Answers with so many descriptions, all of them or none.
+/// Answers with this number of descriptions, all of them or none.
 fn all_data(
     answer: &mut Answer<'_>,
     reply: &Reply<'_>,
@@ -110,7 +107,7 @@ fn all_data(
     if fits { Ok(length) } else { Err(Refusal::TooManyData(count)) }
 }
 
-/// Answers with the descriptions behind the first `skip`, as many as fit, and says whether these are all.
+/// Answers with the descriptions after the first `skip`, as many as fit. Returns whether these are all.
 fn data(
     answer: &mut Answer<'_>,
     reply: &Reply<'_>,

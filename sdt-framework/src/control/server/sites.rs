@@ -1,9 +1,9 @@
-//! Where probes fire.
+//! The sites of probes.
 
 use dtrace_protocol::Site;
 use sdt_core::ops::ProbeId;
 
-/// Where probes fire, as far as the host knows: the framework does not.
+/// The host's knowledge of sites, which the framework does not have.
 pub trait Sites: Sync {
     /// Calls `show` for each site of a probe, in order of address and without the first `skip`, until it returns `false`.
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool);

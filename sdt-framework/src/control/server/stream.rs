@@ -5,16 +5,16 @@ use core::fmt;
 /// A byte stream: a serial line, a virtio console, a socket of the kernel's own. Whatever it loses or damages is
 /// noticed, and survived.
 pub trait Stream {
-    /// Takes what has arrived, as much as fits, and says how much; 0 when there is nothing at the moment.
+    /// Reads received bytes, as many as fit. Returns their number; 0 if there are none now.
     ///
     /// # Errors
-    /// The line is gone for good.
+    /// If the line is closed permanently.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost>;
 
-    /// Sends some of the bytes and says how many; 0 when it takes none at the moment.
+    /// Sends some of the bytes. Returns their number; 0 if it accepts none now.
     ///
     /// # Errors
-    /// The line is gone for good.
+    /// If the line is closed permanently.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost>;
 }
 
@@ -55,8 +55,8 @@ where
     R: FnMut(&mut D, &mut [u8]) -> usize,
     W: FnMut(&mut D, &[u8]) -> usize,
 {
-    /// `receive` fills a buffer with what has arrived and says how many bytes that were, `send` how many it could take;
-    /// 0 when there is nothing, or no room, at the moment.
+    /// `receive` fills a buffer with received bytes and returns their number; `send` returns the number of accepted
+    /// bytes. Both return 0 if they can do nothing now.
     pub const fn new(device: D, receive: R, send: W) -> Self {
         Self { device, receive, send }
     }
@@ -103,13 +103,13 @@ impl<D: fmt::Debug, R, W> fmt::Debug for Polled<D, R, W> {
     }
 }
 
-/// There is no line any more.
+/// The line is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lost;
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the line to the consumers is gone")
+        f.write_str("the line to the consumers is closed")
     }
 }
 

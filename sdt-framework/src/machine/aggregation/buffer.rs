@@ -1,4 +1,4 @@
-//! What one CPU has aggregated, by keys.
+//! The aggregation buffer of one CPU, indexed by keys.
 //!
 //! Records follow each other from the beginning: keys, then the words of the function. They never move, so the consumer reads the
 //! filled part of the buffer (`dtrace_aggregate`, dtrace.c). A hash table finds a record by its keys.
@@ -13,20 +13,21 @@ pub struct Entry {
     hash: u32,
     /// The next one of the same bucket, counted from 1; 0 is none.
     next: u32,
-    /// Where the record begins.
+    /// The position of the record.
     at: u32,
-    /// Words of its keys, and of what its function keeps.
+    /// The number of words of its keys.
     keys: u32,
+    /// The number of words of the state of its function.
     data: u32,
 }
 
-/// A chain is as long as it may be, or there is no budget to follow it further.
+/// A chain has its greatest length, or the budget does not suffice to follow it further.
 struct Crowded;
 
-/// Units of work that a tuple counts for that is passed on the way.
+/// Units of work to pass one tuple of a chain.
 const LINK: usize = 32;
 
-/// Takes so many units of work.
+/// Subtracts units of work from the budget.
 fn take(work: &mut u32, units: usize) -> Result<(), Crowded> {
     let left = u32::try_from(units).ok().and_then(|units| work.checked_sub(units));
     *work = left.unwrap_or(0);
@@ -45,18 +46,18 @@ pub struct Buffer<'a> {
     drops: u64,
     /// Words that are filled.
     used: usize,
-    /// While a value of several numbers is changed: where it begins, and one.
+    /// While a value of several numbers is changed: its start plus 1.
     changing: usize,
     words: &'a mut [u64],
     /// The first entry of each bucket, counted from 1; 0 is none.
     buckets: &'a mut [u32],
     entries: &'a mut [Entry],
-    /// How many there are.
+    /// The number of records.
     count: usize,
     /// The entry that was found last; none has no data.
     latest: Entry,
-    /// How many tuples a chain can have: many times what a table that spreads well has. Keys can be chosen so that all are
-    /// in one.
+    /// The greatest number of tuples in a chain, many times that of a good distribution. A program can choose keys that
+    /// are all in one chain.
     longest: usize,
 }
 
@@ -93,7 +94,7 @@ impl<'a> Buffer<'a> {
         self.words
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -103,7 +104,7 @@ impl<'a> Buffer<'a> {
         self.count == 0
     }
 
-    /// How many values found no room, since the buffer was made.
+    /// Returns the number of drops since the buffer was created.
     pub const fn drops(&self) -> u64 {
         self.drops
     }
@@ -164,7 +165,7 @@ impl<'a> Buffer<'a> {
         its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
     }
 
-    /// Where its data are, which are made if there are none.
+    /// Returns the position of its data, which are created if they do not exist.
     #[inline(never)]
     fn look_up(
         &mut self,
@@ -253,7 +254,7 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// Of all but the number of the aggregation, which is the lower half of the first word.
+/// Hashes all keys except the number of the aggregation, which is the lower half of the first word.
 fn hash(keys: &[u64]) -> u32 {
     let (first, rest) = keys.split_first().unwrap_or((&0, &[]));
     let first = 0x9e37_79b9_7f4a_7c15 ^ first >> 32;

@@ -1,4 +1,4 @@
-//! What is done with each value (`dtrace_aggregate_*`, dtrace.c).
+//! The aggregating functions (`dtrace_aggregate_*`, dtrace.c).
 
 use core::fmt;
 
@@ -39,13 +39,16 @@ pub enum BadArgument {
 impl fmt::Display for BadArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoAggregation(action) => write!(f, "{}() does not aggregate", action.name()),
+            Self::NoAggregation(action) => {
+                write!(f, "{}() is not an aggregating function", action.name())
+            }
             Self::Lquantize(Lquantize { step, levels, .. }) => {
-                write!(f, "lquantize() with {levels} levels of {step}")
+                write!(f, "lquantize() has invalid arguments: {levels} levels of {step}")
             }
             Self::Llquantize(Llquantize { factor, low, high, steps }) => write!(
                 f,
-                "llquantize() with factor {factor}, magnitudes {low} to {high} and {steps} steps"
+                "llquantize() has invalid arguments: factor {factor}, magnitudes {low} to {high}, \
+                 {steps} steps"
             ),
         }
     }
@@ -91,13 +94,13 @@ impl Function {
         Ok(Self { kind, words })
     }
 
-    /// How many words it keeps.
+    /// Returns the number of its words.
     #[inline]
     pub const fn words(&self) -> usize {
         self.words as usize
     }
 
-    /// What the words are before the first value: [`words`](Self::words) of them.
+    /// Initialises the words before the first value.
     pub fn begin(&self, data: &mut [u64]) {
         data.fill(0);
         let Some(first) = data.first_mut() else { return };
@@ -149,7 +152,7 @@ fn count(buckets: &mut [u64], index: usize, increment: u64) {
     }
 }
 
-/// Which level of `lquantize`: 0 is those below. Of a value 32 bits count.
+/// Returns the level of `lquantize`; 0 is below the base. Only 32 bits of a value count.
 fn level(it: &Lquantize, value: u64) -> usize {
     let above = i64::from(value as i32) - i64::from(it.base);
     if above < 0 {
@@ -173,8 +176,8 @@ fn is_linear(it: &Llquantize) -> bool {
     power % steps == 0 && steps % factor == 0
 }
 
-/// Which bucket of `llquantize` (`dtrace_aggregate_llquantize_bucket`): 0 is those below the lowest
-/// magnitude. A magnitude that 64 bits do not hold is where the last bucket is.
+/// Returns the bucket of `llquantize` (`dtrace_aggregate_llquantize_bucket`); 0 is below the lowest magnitude. A
+/// magnitude that does not fit into 64 bits ends the buckets.
 fn bucket(it: &Llquantize, value: i64) -> usize {
     let (factor, steps) = (i64::from(it.factor), i64::from(it.steps));
     let Some(lowest) = factor.checked_pow(it.low.into()) else { return 0 };
@@ -186,7 +189,7 @@ fn bucket(it: &Llquantize, value: i64) -> usize {
         let Some(this) = last.checked_mul(factor) else { return base };
         let buckets = this.min(steps);
         let next = this.checked_mul(factor);
-        // The last magnitude that can be told takes all that is above it.
+        // The last representable magnitude includes all larger values.
         let value = if next.is_none() { value.min(this - 1) } else { value };
         if value < this {
             let width = this.checked_div(buckets).unwrap_or(1).max(1);
@@ -237,7 +240,7 @@ mod tests {
             prop_assert_eq!(aggregate(Action::Max, 0, &values), [max]);
         }
 
-        /// Each value counts once, whatever it is, and no bucket is missing.
+        /// Each value counts once, and no bucket is missing.
         #[test]
         fn distributions_lose_nothing(
             values in prop::collection::vec(any::<i64>(), 1..40),

@@ -1,4 +1,4 @@
-//! To and from processes, and within scratch space.
+//! Copies to and from processes, and within scratch space.
 
 use dtrace_abi::fault::Fault;
 
@@ -40,7 +40,7 @@ impl<K: Kernel> Firing<'_, K> {
         if into.is_empty() || kernel.copyin(from, into) { Ok(()) } else { Err(bad_address(from)) }
     }
 
-    /// At most `most` characters, if that is given.
+    /// Copies at most `most` characters, if given.
     pub(super) fn copyinstr(&mut self, from: u64, most: Option<u64>) -> Result<u64, Stop> {
         const LINE: u64 = 32;
         let limit = self.limit();
@@ -61,7 +61,7 @@ impl<K: Kernel> Firing<'_, K> {
             // A second time if it is not all there.
             self.charge_user(LINE)?;
             self.charge_user(LINE)?;
-            // To the end of a line at once: all of it is there, or nothing.
+            // Copies to the end of a cache line at once: all of it is readable, or nothing.
             let count = (LINE - address % LINE).min(size - 1 - at);
             let part = line.get_mut(..count as usize).unwrap_or_default();
             let count = if kernel.copyin(address, part) {

@@ -39,7 +39,7 @@ struct Search {
     element: u64,
     elements: u32,
     found: bool,
-    /// In an array: which index is wanted, and which this is.
+    /// In an array: the wanted index, and the current one.
     array: Option<(i64, i64)>,
     braces: u32,
     brackets: u32,

@@ -22,7 +22,8 @@ struct Output {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Calls a subroutine; `before` is what the register of the result holds, which some leave there.
+    /// Calls a subroutine. `before` is the current value of the result's register, which some subroutines do not
+    /// change.
     #[inline(never)]
     pub(crate) fn call(&mut self, subr: Subr, before: u64, tuple: &Tuple) -> Result<u64, Stop> {
         let [a, b, c] = [tuple.arg(0), tuple.arg(1), tuple.arg(2)];
@@ -68,7 +69,7 @@ impl<K: Kernel> Firing<'_, K> {
                 Some(family) => self.inet(family, b, false),
                 None => Err(illegal()),
             },
-            // As illumos packs them in 64 bits (sys/mkdev.h).
+            // Packed in 64 bits like illumos's (sys/mkdev.h).
             Subr::Getmajor => Ok(a >> 32),
             Subr::Getminor => Ok(a & 0xffff_ffff),
             Subr::Memref => self.memref(a, b),
@@ -91,7 +92,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.memory.string_size.into()
     }
 
-    /// Room for a string, which is taken whole, whatever is put there.
+    /// Memory for a string; all of it is used, for a string of any length.
     fn string(&mut self) -> Result<Output, Stop> {
         match self.limit() {
             0 => Err(Stop::new(Fault::NoScratch)),

@@ -5,7 +5,7 @@ use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 use crate::machine::op::Width;
 
-/// Which kind of addresses.
+/// The kind of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -97,7 +97,7 @@ fn zeroes(groups: &[u16; 8]) -> Option<(usize, usize)> {
     longest
 }
 
-/// `only_dotted`: what stands for an address of version 4 is written as one, without a prefix.
+/// `only_dotted`: an IPv4-mapped address is written as an IPv4 address, without a prefix.
 fn v6(address: u128, only_dotted: bool) -> Backward {
     let mut text = Backward::new();
     let groups: [u16; 8] = core::array::from_fn(|index| (address >> (112 - 16 * index)) as u16);
@@ -120,7 +120,7 @@ fn v6(address: u128, only_dotted: bool) -> Backward {
             index = start;
             continue;
         }
-        // No colon behind the last group, nor before the two of a run.
+        // No colon after the last group, or before the two colons of a run of zeroes.
         let before_run = zeroes.is_some_and(|(start, _)| now + 1 == start);
         if now < 7 && !before_run {
             text.put(b':');

@@ -6,9 +6,9 @@ use crate::machine::access::Cursor;
 use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 
-/// Where the parts of a path are: ends are behind the last byte.
+/// The positions of the parts of a path; ends are exclusive.
 struct Parts {
-    /// Of the last component, without slashes behind it.
+    /// The last component, without trailing slashes.
     base: (u64, u64),
     /// The end of the part before it, if there is one.
     dir_end: Option<u64>,
@@ -59,7 +59,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// `basename`: of nothing it is `.`, of slashes the first one.
+    /// `basename`: for an empty path `.`, for slashes only the first one.
     pub(super) fn basename(&mut self, path: u64) -> Result<u64, Stop> {
         let length = self.length(path, self.limit())?;
         if length == 0 {

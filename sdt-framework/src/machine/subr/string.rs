@@ -8,7 +8,7 @@ use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 use crate::machine::token::Token;
 
-/// Which bytes are among those of a string.
+/// The set of bytes of a string.
 struct Set([u64; 4]);
 
 impl Set {
@@ -72,7 +72,7 @@ impl<K: Kernel> Firing<'_, K> {
             let wanted =
                 self.byte(&mut search.wanted_cursor, search.wanted.wrapping_add(offset))?;
             if byte != wanted {
-                // What was equal will be looked at once more.
+                // Equal bytes will be compared again.
                 self.charge(offset)?;
                 return Ok(false);
             }
@@ -177,7 +177,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// `substr`, whose index counts from the end if it is negative, and whose count leaves so many out then.
+    /// `substr`. A negative index counts from the end; a negative count omits this number of characters at the end.
     pub(super) fn substr(
         &mut self,
         text: u64,

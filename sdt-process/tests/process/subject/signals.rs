@@ -20,7 +20,8 @@ pub(super) extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *
 
 pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// The handler of SIGTRAP that is installed before `start`. It resumes behind the breakpoint; on x86_64 the CPU has gone there already.
+/// The handler of SIGTRAP that is installed before `start`. It resumes after the breakpoint; on x86_64 the instruction
+/// pointer is already there.
 pub(super) extern "C" fn on_trap(
     _: libc::c_int,
     info: *mut libc::siginfo_t,

@@ -1,4 +1,4 @@
-//! Stacks that are not those which the C library gives to threads, and what is beside them.
+//! Stacks that the C library did not allocate, and the memory next to them.
 
 use std::ffi::c_void;
 use std::sync::Mutex;

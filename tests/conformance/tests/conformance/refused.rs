@@ -10,10 +10,10 @@ fn said(build: Build) -> [usize; 4] {
     let error = sources::refused(Arch::X86_64, build).expect_err("it is to be refused");
     let error = format!("{error:#}");
     let said = [
-        "a probe has at most 5 arguments on FreeBSD before 15",
-        "a probe has at most 6 arguments on FreeBSD's own sdt",
-        "a probe has at most 10 arguments",
-        "the kernel has a provider of this name: choose another one",
+        "a probe can have at most 5 arguments on FreeBSD before 15",
+        "a probe can have at most 6 arguments with FreeBSD's own sdt",
+        "a probe can have at most 10 arguments",
+        "the kernel has a provider of this name: choose another name",
     ]
     .map(|message| error.matches(message).count());
     assert!(said.iter().sum::<usize>() > 0, "{error}");

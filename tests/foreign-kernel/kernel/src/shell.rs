@@ -17,12 +17,12 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Takes what has been typed, and does it.
+    /// Reads one byte from the console, and runs the command at the end of a line.
     pub fn step(&mut self) {
         match self.console.inner_mut().try_receive_byte() {
             Ok(b'\n') => self.command(),
             Ok(byte) => self.line.push(byte.into()),
-            // Of this console no more can be said to anybody, here and below.
+            // If the console fails, there is nowhere to report it, here and below.
             Err(_) => _ = self.tracer.print(&mut self.console),
         }
     }

@@ -93,7 +93,7 @@ impl Clause {
 impl Kind {
     fn add(self, code: &Code, actions: &mut Vec<Act>) {
         let source = || code.source(true);
-        let act = |kind, difo| Act { kind, difo, keys: 0, arg: 0 };
+        let act = |kind, difo| Act { kind, difo, keys: 0, arg: 0, name: None };
         match self {
             Self::Trace => {
                 let source = source();

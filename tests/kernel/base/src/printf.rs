@@ -61,7 +61,7 @@ pub fn pointer(address: u64) -> String {
     if address == 0 { "0".into() } else { format!("{address:#x}") }
 }
 
-/// Does the conversion behind a `%` and returns the text behind it; `None` if there is no such conversion.
+/// Formats the conversion after a `%` and returns the text after it; `None` if the conversion is unknown.
 fn convert<'t>(text: &'t str, arguments: &mut dyn Arguments, out: &mut String) -> Option<&'t str> {
     let mut this = Conversion::default();
     let mut chars = text.chars();

@@ -22,7 +22,7 @@ pub struct TrapFrame {
     pub spsr: u64,
     /// Why it came.
     pub esr: u64,
-    /// For which address, if for one.
+    /// The faulting address, if the exception has one.
     pub far: u64,
     /// x0 to x29.
     pub x: [u64; 30],

@@ -1,7 +1,7 @@
 //! Event handler lists: `eventhandler_register(9)` (`sys/kern/subr_eventhandler.c`).
 //!
-//! As on FreeBSD, a handler can be running on other CPUs when it is deregistered, and it can register
-//! and deregister others itself; deregistration returns when no CPU can be in it any more.
+//! As on FreeBSD, a handler can be running on other CPUs when it is deregistered, and it can register and deregister
+//! other handlers. Deregistration returns when no CPU can be running the handler any more.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -34,7 +34,7 @@ impl Handler {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By priority; those of one priority in order of registration.
+    /// Sorted by priority; handlers of equal priority in order of registration.
     handlers: Vec<Handler>,
     /// Invocations that are under way.
     running: usize,
@@ -49,7 +49,7 @@ pub struct List {
     state: Mutex<State>,
 }
 
-/// All events that anybody has asked for.
+/// All events that have been looked up, with their handlers.
 #[derive(Debug)]
 pub struct Lists {
     /// Never freed: modules hold pointers to them.
@@ -64,7 +64,7 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// No events.
+    /// Creates lists without events.
     pub const fn new() -> Self {
         Self { lists: Mutex::new(Vec::new()), last: Mutex::new(0) }
     }

@@ -290,7 +290,7 @@ impl<K: Kernel> Linker<K> {
         };
         let error = self.send(&data, handle, event::LOAD);
         if error == 0 {
-            // To the head of the list: modules are unloaded the other way round.
+            // To the head of the list: modules are unloaded in reverse order.
             let mut modules = self.modules.lock();
             if let Some(at) = modules.iter().position(|module| module.data.record == record) {
                 modules[..=at].rotate_right(1);

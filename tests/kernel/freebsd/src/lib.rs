@@ -1,7 +1,7 @@
-//! FreeBSD's half of the stand-in kernel, apart from any machine: how its linker loads a module, what its SDT makes of the
-//! module's records, and layouts and constants, each with its source. Without a release they are those of 15.
+//! The machine-independent FreeBSD half of the stand-in kernel: the linker, SDT's processing of a module's records, and
+//! layouts and constants, each with its source. Constants without a release are those of FreeBSD 15.
 //!
-//! Files are loaded by the same rules, in the same order, with the same messages, and what FreeBSD refuses is refused.
+//! It loads files by the same rules as FreeBSD, in the same order, with the same messages, and refuses the same files.
 //! If the real kernel would panic or corrupt memory because of a bad file, this one refuses the file and continues.
 #![cfg_attr(not(test), no_std)]
 

@@ -37,7 +37,7 @@ pub struct Range {
 pub struct Depend {
     /// Its name.
     pub name: String,
-    /// In which versions.
+    /// The versions of FreeBSD that have it.
     pub range: Range,
 }
 
@@ -85,9 +85,9 @@ pub struct Metadata {
     pub versions: Vec<Version>,
     /// Interfaces that they need.
     pub depends: Vec<Depend>,
-    /// To be run at load, in order.
+    /// The functions to run at load, in order.
     pub sysinits: Vec<SysInit>,
-    /// To be run at unload, in order.
+    /// The functions to run at unload, in order.
     pub sysuninits: Vec<SysInit>,
 }
 
@@ -166,7 +166,7 @@ impl Metadata {
         let key = |record: &SysInit| (record.subsystem, record.order);
         self.sysinits = read("sysinit_set")?;
         self.sysinits.sort_by_key(key);
-        // Those for unloading run the other way round, but ones that are alike keep their order: see
+        // Unloading runs them in reverse order, except that entries with equal keys keep their order: see
         // linker_file_sysuninit() in sys/kern/kern_linker.c.
         self.sysuninits = read("sysuninit_set")?;
         self.sysuninits.sort_by_key(|record| core::cmp::Reverse(key(record)));

@@ -29,7 +29,7 @@ pub struct TrapFrame {
     pub sepc: u64,
     /// The processor state it returns to.
     pub sstatus: u64,
-    /// For which address or instruction it came, if for one.
+    /// The address or instruction that caused the exception, if it has one.
     pub stval: u64,
     /// Why it came.
     pub scause: u64,

@@ -1,9 +1,9 @@
-//! illumos's half of the stand-in kernel, apart from any machine: how krtld loads a module, how `modctl.c` installs and removes
-//! it, and how `sdt` makes probes of what krtld has found.
+//! The machine-independent illumos half of the stand-in kernel: krtld, which loads modules, `modctl.c`, which installs
+//! and removes them, and `sdt`, which makes probes of the sites that krtld has found.
 //!
-//! Facts are those of illumos-gate of February 2025, whose own code has been tried on the same modules: this one
-//! prints the same messages about broken ones (with `moddebug` 0x40000000, which makes illumos print all reasons). If illumos would
-//! load a module and be corrupted by it, this one refuses the module and says why.
+//! It follows illumos-gate of February 2025, whose own code has been run on the same modules: this kernel prints the
+//! same messages about broken modules (with `moddebug` 0x40000000, which makes illumos print all reasons). If illumos
+//! would load a module that corrupts it, this kernel refuses the module with a reason.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! How krtld marks a probe's call, and how `sdt` enables the probe there.
+//! The ways in which krtld marks a probe's call and `sdt` enables the probe there.
 
 /// A way of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub enum Marking {
     /// exist of the third.
     #[default]
     Nops,
-    /// No illumos's yet, but one that it could have: one nop of five bytes; its first one becomes a breakpoint,
-    /// behind which all five are passed over.
+    /// Not used by illumos yet, but possible: one nop of five bytes. Its first byte becomes a breakpoint, and execution
+    /// continues after all five bytes.
     LongNop,
 }
 

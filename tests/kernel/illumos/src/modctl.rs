@@ -1,7 +1,7 @@
 //! Modules: `mod_load`, `modinstall`, `moduninstall` and `mod_unload` of `usr/src/uts/common/os/modctl.c`.
 //!
-//! There are no files here: a module is loaded from what the host sends, and a dependency is met by a
-//! module that is loaded already.
+//! This kernel has no files: it loads a module from the bytes that the host sends, and only a module that is already
+//! loaded can satisfy a dependency.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -168,7 +168,7 @@ pub trait Kernel {
     /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
     /// one.
     fn symbol(&self, module: &str, name: &str) -> Option<u64>;
-    /// How krtld marks the calls of probes.
+    /// The way in which krtld marks the calls of probes.
     fn marking(&self) -> Marking {
         Marking::default()
     }
@@ -217,7 +217,7 @@ pub struct Modules<K> {
 }
 
 impl<K: Kernel> Modules<K> {
-    /// No modules but the kernel itself.
+    /// Creates the state with the kernel as the only module.
     pub const fn new(kernel: K) -> Self {
         Self { kernel, busy: Mutex::new(()), all: Mutex::new(Vec::new()) }
     }
@@ -433,7 +433,7 @@ impl<K: Kernel> Modules<K> {
                 ctl.installed.store(0, Ordering::Release);
                 Ok(())
             }
-            // To its caller, EALREADY means that the module has gone.
+            // The caller treats EALREADY as "the module is unloaded".
             EALREADY => Err(Refusal::Fini(EINVAL)),
             error => Err(Refusal::Fini(error)),
         }
@@ -523,7 +523,7 @@ fn entry_points(linked: &Linked) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The module that a `struct modctl` stands for, while it is loaded: what DTrace's providers look at.
+/// Returns the loaded module of a `struct modctl`, which DTrace's providers inspect.
 ///
 /// # Safety
 /// The caller is called by the load of that module, or keeps it from being unloaded otherwise.

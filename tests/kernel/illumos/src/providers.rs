@@ -19,7 +19,7 @@ pub struct Provider {
     pub privileges: Privileges,
 }
 
-/// All, in the order in which they are tried. The last one takes what no other does.
+/// All providers, in the order in which `sdt` tries them. The last one matches all probes that no other matches.
 pub const PROVIDERS: [Provider; 22] = {
     use Kind::*;
     [
@@ -95,7 +95,7 @@ pub fn name_of(symbol: &str) -> (usize, String) {
     let last = PROVIDERS.len() - 1;
     let index =
         PROVIDERS[..last].iter().position(|of| symbol.starts_with(of.prefix)).unwrap_or(last);
-    // From left to right, so that of three underscores the last one stays.
+    // From left to right, so that the last of three underscores remains.
     (index, symbol[PROVIDERS[index].prefix.len()..].replace("__", "-"))
 }
 

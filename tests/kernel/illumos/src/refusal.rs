@@ -11,9 +11,9 @@ use super::errno::{self, EBUSY, EFAULT, EINVAL, ENOENT, ENOMEM, ENXIO};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It does not start as an ELF file does.
+    /// The file has no ELF magic number.
     NotElf,
-    /// For another machine, or not 64-bit and little-endian.
+    /// The file is for another machine, or not 64-bit and little-endian.
     OtherMachine,
     /// Not an ET_REL file.
     NotRelocatable,
@@ -25,13 +25,13 @@ pub enum Refusal {
     DynamicTwice,
     /// The strings of the dynamic section with this number are no string table.
     DynamicStrings(usize),
-    /// No symbol table.
+    /// The file has no symbol table.
     NoSymbols,
     /// The symbol with this number is in a section that is not there.
     SectionNumber(usize),
     /// Symbols that cannot be resolved.
     Undefined {
-        /// Those without a definition.
+        /// The undefined symbols.
         undefined: Vec<String>,
         /// Thread-local symbols.
         thread_local: Vec<String>,
@@ -76,7 +76,7 @@ pub enum Refusal {
         /// The defect.
         reason: String,
     },
-    /// No memory, or no addresses.
+    /// Not enough memory or addresses.
     OutOfMemory,
     /// A module that it depends on cannot be installed.
     Requisite,
@@ -84,7 +84,7 @@ pub enum Refusal {
     NoInit,
     /// `_init` returned an error.
     Init(i32),
-    /// There is no module of that name.
+    /// No module has this name.
     NoSuchModule,
     /// A probe of it is enabled, another module depends on it, or it has no `_fini`.
     Busy,

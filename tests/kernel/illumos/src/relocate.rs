@@ -34,8 +34,8 @@ pub(super) fn is_hot_inline(symbol: &str) -> bool {
     matches!(symbol, "smap_enable" | "smap_disable")
 }
 
-/// Whether `do_relocate` lets a type pass before it looks at its symbol: types 19 to 23 are thread-local to
-/// it. One type behind its table passes its check and is refused by what lies there.
+/// Returns whether `do_relocate` accepts a type before it reads the symbol: it treats types 19 to 23 as thread-local.
+/// The type just after its table passes its check, and the bytes there cause the refusal.
 pub(super) fn check(kind: u32) -> Result<(), ()> {
     if kind >= NUM || (19..=23).contains(&kind) { Err(()) } else { Ok(()) }
 }

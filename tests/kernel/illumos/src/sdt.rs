@@ -35,7 +35,7 @@ pub trait Machine: Sync + fmt::Debug {
     /// # Safety
     /// The text is mapped, and CPUs may execute what it holds then.
     unsafe fn store(&self, address: u64, byte: u8);
-    /// How sites are enabled.
+    /// The way in which sites are enabled.
     fn marking(&self) -> Marking {
         Marking::default()
     }
@@ -167,7 +167,7 @@ impl Sdt {
                         framework.probe_create(provider, ctl.name(), &function, &name, AFRAMES, arg)
                     } {
                         Ok(id) => id,
-                        // There is no room: the site stays a nop.
+                        // The table is full: the site remains a nop.
                         Err(_) => continue,
                     }
                 }
@@ -272,7 +272,7 @@ const IO_PROBES: [&str; 4] = ["start", "done", "wait-start", "wait-done"];
 const IO_NATIVE: &CStr = c"buf_t *";
 const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t *"];
 
-/// Of the table of types, whose rows are for the kernel's own probes, the bench has those of `io`.
+/// illumos's table of types has rows for the kernel's own probes; this kernel has those of `io`.
 ///
 /// # Safety
 /// `parg` is the probe's first site, `desc` the description to fill.

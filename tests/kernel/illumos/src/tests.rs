@@ -108,7 +108,7 @@ impl ModuleBuilder {
         Self { file, text }
     }
 
-    /// With the functions that the kernel calls.
+    /// A module with the functions that the kernel calls.
     pub(crate) fn whole() -> Self {
         let mut module = Self::new();
         for (name, at) in [("_init", INIT), ("_info", INFO), ("_fini", FINI)] {

@@ -1,8 +1,8 @@
-//! The machine: what differs from one architecture to the next.
+//! The machine: everything that depends on the architecture.
 //!
 //! Each architecture's module offers the same names: `cpu` (number, interrupt flag), `layout` (where memory is mapped),
-//! `switch_tables`, `power`, `timer`, `uart`, `TrapFrame`, and the inter-processor interrupts. What starts the machine is in
-//! [`start`](crate::start), what its traps do in [`traps`](crate::traps).
+//! `switch_tables`, `power`, `timer`, `uart`, `TrapFrame`, and the inter-processor interrupts. The boot code is in
+//! [`start`](crate::start), the trap handlers in [`traps`](crate::traps).
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -9,7 +9,8 @@ use super::exports;
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
 
-/// Executes an image in a process, as far as `do_execve` tells modules of it. It has a frame of its own, because stacks show it.
+/// Executes an image in a process: only the steps of `do_execve` that modules can see. It has a frame of its own
+/// because stacks show it.
 #[inline(never)]
 pub(super) fn execute(pid: u32, path: &CStr) {
     let Some(list) = exports::event_handlers("process_exec") else { return };

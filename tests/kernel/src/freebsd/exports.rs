@@ -96,7 +96,7 @@ unsafe extern "C" fn dtrace_register(
     if name.is_null() || attributes.is_null() || ops.is_null() || id.is_null() {
         return refuse(c"", &"invalid args");
     }
-    // SAFETY: not NULL, and by the caller's contract what its type says.
+    // SAFETY: not NULL, and the caller guarantees a valid value of this type.
     let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, &*ops) };
     let raw = registration::from_raw(attributes, privileges);
     let checked = raw.and_then(|(attributes, privileges)| {
@@ -110,7 +110,7 @@ unsafe extern "C" fn dtrace_register(
     // SAFETY: the caller guarantees that the ops can be called until `dtrace_unregister` has succeeded.
     match unsafe { DTRACE.register(name, &attributes, privileges, ops, argument) } {
         Ok(provider) => {
-            // SAFETY: not NULL, and by the caller's contract an id to be written.
+            // SAFETY: not NULL, and the caller guarantees a writable id.
             unsafe { id.write(provider.get()) };
             0
         }
@@ -144,7 +144,7 @@ extern "C" fn module_register_init(data: *const c_void) {
 
 static EVENT_HANDLERS: Lists = Lists::new();
 
-/// The handlers of an event, if anybody has asked for it.
+/// Returns the handlers of an event if the event has been looked up.
 pub(crate) fn event_handlers(name: &str) -> Option<&'static List> {
     EVENT_HANDLERS.find(name)
 }

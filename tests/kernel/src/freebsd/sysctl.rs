@@ -52,7 +52,7 @@ type Handler = unsafe extern "C" fn(*mut Oid, *mut c_void, isize, *mut Request) 
 struct Oid {
     unused: [usize; 3],
     children: *mut c_void,
-    /// With that of the node it is below, and a dot in between.
+    /// The full name: that of the parent node, a dot, and its own.
     name: CString,
     kind: c_int,
     argument: *mut c_void,
@@ -93,9 +93,9 @@ static OIDS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// A registered sysctl.
 struct Entry {
     oid: *mut Oid,
-    /// Of a node: how many have added it (`oid_refcnt`).
+    /// For a node: the number of modules that have added it (`oid_refcnt`).
     holders: u32,
-    /// It is being written to: so it must not go.
+    /// A write is in progress, so the sysctl must not be removed.
     runs: bool,
 }
 
@@ -144,7 +144,7 @@ unsafe extern "C" fn sysctl_add_oid(
     let (unused, children) = ([0; 3], ptr::null_mut());
     let oid = Oid { unused, children, name, kind, argument, size, handler };
     let oid = Box::into_raw(Box::new(oid));
-    // SAFETY: it is ours alone so far.
+    // SAFETY: the node is not linked into the tree yet, so no other CPU can reach it.
     unsafe { (*oid).children = oid.cast() };
     oids.push(Entry { oid, holders: 1, runs: false });
     oid

@@ -83,11 +83,11 @@ pub(super) unsafe extern "C" fn dtrace_register(
         EINVAL
     };
     if name.is_null() || attributes.is_null() || ops.is_null() || id.is_null() {
-        // SAFETY: not NULL, and by the caller's contract a string.
+        // SAFETY: not NULL, and the caller guarantees a string that ends with a NUL.
         let name = if name.is_null() { c"<NULL>" } else { unsafe { CStr::from_ptr(name) } };
         return refuse(name, "invalid arguments");
     }
-    // SAFETY: not NULL, and by the caller's contract what its type says.
+    // SAFETY: not NULL, and the caller guarantees a valid value of this type.
     let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, *ops) };
     // In illumos's order: errors in the attributes come after errors in the ops.
     let raw = registration::from_raw(attributes, privileges);
@@ -108,7 +108,7 @@ pub(super) unsafe extern "C" fn dtrace_register(
     // SAFETY: the caller guarantees that the ops can be called until `dtrace_unregister` has succeeded.
     match unsafe { DTRACE.register(name, &attributes, privileges, &given, given_arg) } {
         Ok(registered) => {
-            // SAFETY: not NULL, and by the caller's contract an id to be written.
+            // SAFETY: not NULL, and the caller guarantees a writable id.
             unsafe { id.write(registered.get()) };
             provider.registered.store(true, Ordering::Release);
             0

@@ -1,8 +1,8 @@
-//! Executing an image as far as modules see it: the system call.
+//! Executes an image: only the steps that modules can see, which is the system call.
 //!
-//! illumos tells no module of an exec. What a module can do is what illumos's own `systrace` provider does: put
-//! a function of its own into the table of system calls (`sysent`, `usr/src/uts/common/os/sysent.c`); or, as modules of
-//! `kernel/exec` do, into that of the kinds of files (`execsw`, `sys/exec.h`).
+//! illumos does not notify modules of an exec. A module can replace a function in the table of system calls, as
+//! illumos's own `systrace` provider does (`sysent`, `usr/src/uts/common/os/sysent.c`), or in the table of executable
+//! formats, as the modules of `kernel/exec` do (`execsw`, `sys/exec.h`).
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_long, c_void};

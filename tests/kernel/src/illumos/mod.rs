@@ -83,7 +83,8 @@ impl System for Illumos {
         kstat::read(name)
     }
 
-    /// None: what a call became is known to `sdt` alone, and what a module patches itself to that module.
+    /// None: only `sdt` knows the sites that it made of calls, and only the module knows the sites that it patches
+    /// itself.
     fn sites(&self, _probe: u32) -> Vec<FiringSite> {
         Vec::new()
     }

@@ -1,6 +1,6 @@
 //! From the boot code to the first CPU's loop.
 //!
-//! Each architecture's module has the boot code and the two steps of setting the machine up.
+//! Each architecture's module contains the boot code and the two steps that set up the machine.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -30,7 +30,7 @@ pub(super) struct Programs {
     consumer: ConsumerId,
     /// The probes that they are on.
     probes: Vec<u32>,
-    /// By `count()`, of each probe that is tortured.
+    /// The results of `count()` for each tortured probe.
     counted: [u64; TORTURED.len()],
     records: u64,
     drops: u64,

@@ -175,7 +175,7 @@ unsafe extern "C" fn stack_overflow(sp: u64, elr: u64, far: u64) -> ! {
 /// `do_el1h_sync`. Interrupts off; for a breakpoint, probe context.
 ///
 /// # Safety
-/// Called by the vector with the frame it built and what it left free behind it.
+/// Called by the vector with the frame that it built and the free stack after the frame.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn synchronous(frame: &mut TrapFrame) {
     let class = frame.esr >> ESR_EL1::EC.shift & ESR_EL1::EC.mask;
@@ -241,12 +241,11 @@ fn is_exit(frame: &TrapFrame) -> bool {
     panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING
 }
 
-/// Asks the handlers of modules, then carries out the instruction that the one who claimed the
-/// breakpoint wants (`dtrace_invop_start`). Where FreeBSD would come back to an unclaimed breakpoint for
-/// ever, this panics.
+/// Calls the handlers of modules, then emulates the instruction that the claiming handler returned
+/// (`dtrace_invop_start`). FreeBSD would return to an unclaimed breakpoint for ever; this kernel panics.
 ///
 /// # Safety
-/// `frame` is the one that the vector built, with free stack behind it.
+/// `frame` is the frame that the vector built, with free stack after it.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
     if let Some(resume) = counters::resume_address(address) {

@@ -231,7 +231,7 @@ mod invop {
 /// claimed it wants. Interrupts off, probe context.
 ///
 /// # Safety
-/// Called by the stub with the frame it built and the 16 bytes it left free behind it.
+/// Called by the stub with the frame that it built and the 16 free bytes after the frame.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
     let breakpoint = frame.trapno == BREAKPOINT;

@@ -1,5 +1,5 @@
-//! The declarations: OPTE's 47 probes by the names that they are listed by, with what they carry by its type. There
-//! they are C functions of `uintptr_t`s; strings were made for them on the heap, whether anybody traced or not.
+//! The declarations: OPTE's 47 probes with the names under which dtrace(1) lists them, and typed arguments. In OPTE they
+//! are C functions with `uintptr_t` arguments, and OPTE formats strings for them on the heap even without a consumer.
 
 #![allow(missing_docs, reason = "that they can be declared is all that there is to them")]
 

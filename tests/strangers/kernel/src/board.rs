@@ -1,4 +1,4 @@
-//! What the kernel runs on: how it starts and how it traps, the clock, the serial port.
+//! The board of the kernel: its start, its traps, the clock, the serial port.
 
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write as _};
@@ -99,7 +99,7 @@ impl Uart {
 
     /// A byte that has arrived, if one has.
     pub fn receive(&mut self) -> Option<u8> {
-        // SAFETY: as above.
+        // SAFETY: the port's registers.
         unsafe { (Self::STATUS.read_volatile() & 1 != 0).then(|| Self::DATA.read_volatile()) }
     }
 }
@@ -113,7 +113,7 @@ impl fmt::Write for Uart {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    // There is no other output to which an error could go.
+    // An error has no other output.
     writeln!(Uart, "{info}").ok();
     loop {
         core::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! What only damage does to a relocatable file, or a link step that is none: every rule, broken once.
+//! Defects that only damage or a wrong link step can cause in a relocatable file: breaks each rule once.
 
 use object::build::elf::SymbolId;
 use object::elf;
@@ -61,7 +61,7 @@ fn sections_for_the_link_step() {
     let line = only(|f| {
         f.section(".sdt_depends", elf::SectionFlags(0), b"misc/mac\0".to_vec());
     });
-    assert!(line.starts_with(".sdt_depends: is for the link step, which would have used it up; "));
+    assert!(line.starts_with(".sdt_depends: is an input of the link step, which removes it; "));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn notes_are_passed_over() {
     };
     with(false).expect("the loader leaves it out, and no relocation refers to it");
     let line = with(true).unwrap_err()[0].to_string();
-    let expected = ".note.build-id: of type 0x7, which FreeBSD's loader leaves out or does not use";
+    let expected = ".note.build-id: of type 0x7, which FreeBSD's loader ignores or does not load";
     assert_eq!(line, expected);
 }
 
@@ -86,10 +86,10 @@ fn notes_are_passed_over() {
 fn relocations_of_something_else() {
     let lines = said(&with_header(".relaset_sysinit_set", |header| header[4] = 1));
     let expected =
-        "by its name relocations of set_sysinit_set, but of type 0x1; the file is damaged";
+        "the name says relocations of set_sysinit_set, but of type 0x1; the file is damaged";
     assert!(lines.contains(&format!(".relaset_sysinit_set: {expected}")), "{lines:#?}");
     let said = said(&with_header(".relasdt_sites", |header| header[44] = 4));
-    let expected = ".relasdt_sites: by its name relocations of sdt_sites, but applied to ";
+    let expected = ".relasdt_sites: the name says relocations of sdt_sites, but applied to ";
     assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
 }
 
@@ -110,7 +110,7 @@ fn symbols_outside_of_their_sections() {
         of.set_st_info(elf::STB_GLOBAL, elf::STT_FUNC);
         of.st_value = 64;
     });
-    let expected = "a function in no section, with an address; fbt reads it as code";
+    let expected = "a function with an address but without a section; fbt would disassemble it";
     assert_eq!(line, format!("symbol gone: {expected}"));
     let line = only(|f| {
         let data = f.named(".data").id();
@@ -119,8 +119,7 @@ fn symbols_outside_of_their_sections() {
         of.set_st_info(elf::STB_LOCAL, elf::STT_SECTION);
         of.st_value = 1;
     });
-    let expected =
-        "a section's symbol, 0x1 bytes behind its start: relocations by it would lead astray";
+    let expected = "a section symbol 0x1 bytes after the start of the section: relocations with it would be wrong";
     assert!(line.ends_with(expected), "{line}");
     let line = only(|f| {
         let data = f.named(".data").id();
@@ -157,7 +156,7 @@ fn sets_that_are_larger_than_the_file() {
         });
         let said = said(&file);
         let expected = format!(
-            "{set}: 1125899906842624 bytes of a set, of which 0 are in the file; its elements have to be"
+            "{set}: 1125899906842624 bytes of a set, of which 0 are in the file; all elements must be in the file"
         );
         assert!(said.contains(&expected), "{said:#?}");
     };
@@ -181,7 +180,7 @@ fn relocations_that_overlap() {
         f.relocations(".rela.text").push(first);
     });
     let expected =
-        "relocation R_X86_64_PLT32 against printf overlaps the one before; one of them is lost";
+        "relocation R_X86_64_PLT32 against printf overlaps the previous one; one of them is lost";
     assert_eq!(line, format!(".text+0x9: {expected}"));
     let line = only(|f| {
         let symbol = f.relocations(".rela.data")[0].symbol.unwrap();
@@ -210,9 +209,9 @@ fn calls_and_pointers_into_functions() {
     call(-4)(&mut right);
     module(&right.file()).expect("a call of a function");
     for (addend, said) in [
-        (-3, "call of cold+0x1: no function starts there"),
-        (0x1000, "call of cold+0x1004: that is outside of the function's section"),
-        (-0x100, "call of cold-0xfc: that is outside of the function's section"),
+        (-3, "call of cold+0x1: no function starts at the target"),
+        (0x1000, "call of cold+0x1004: the target is outside of the function's section"),
+        (-0x100, "call of cold-0xfc: the target is outside of the function's section"),
     ] {
         assert_eq!(only(call(addend)), format!(".text+0x9: {said}"));
     }
@@ -236,7 +235,7 @@ fn sysinits_and_handlers_that_are_no_functions() {
     module(&with_handler(112 + 8, 0)).expect("a handler");
     let expected =
         ".rodata+0x78: the event handler of a moduledata_t is not the address of a function";
-    // In the middle of a function; and an address of which the kernel reads a part.
+    // An address in the middle of a function, and an address of which the kernel reads only a part.
     for (at, addend) in [(112 + 8, 3), (112 + 10, 0), (112 + 1, 0)] {
         let lines = said(&with_handler(at, addend));
         assert!(lines.iter().any(|line| line == expected), "{at} {addend}: {lines:#?}");
@@ -259,7 +258,7 @@ fn sysinits_and_handlers_that_are_no_functions() {
     module(&right.file()).expect("the module's own");
     let line = only(register(113));
     let expected =
-        "module_register_init for a record that is no module of this file; the kernel panics";
+        "module_register_init for a record that is not a module of this file; the kernel panics";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
 }
 
@@ -314,7 +313,10 @@ fn constructors_are_functions() {
     });
     assert_eq!(line, expected, "a weak symbol");
     let line = only(|f| f.named(".text").sh_type = elf::SHT_INIT_ARRAY);
-    assert!(line.starts_with(".text: of functions to be called at start or end, "), "{line}");
+    assert!(
+        line.starts_with(".text: a list of constructors or destructors, by its name "),
+        "{line}"
+    );
 }
 
 #[test]
@@ -325,8 +327,8 @@ fn functions_and_elements_that_nobody_may_have() {
         f.data(".data")[0] = 1;
         f.relocations(".rela.data")[0].symbol = Some(missing(f));
     });
-    let expected = "the function of a struct sysinit is a weak symbol that is not defined here: if no module defines it, \
-                    the loader makes it 0, and the kernel uses it";
+    let expected = "the function of a struct sysinit is a weak undefined symbol: if no module \
+        defines it, the loader sets it to 0, and the kernel uses that address";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
     let set = |binding| {
         move |f: &mut Fixture| {
@@ -337,9 +339,7 @@ fn functions_and_elements_that_nobody_may_have() {
     };
     let line = only(set(elf::STB_WEAK));
     assert!(
-        line.starts_with(
-            "set_sysctl_set+0x0: an element is a weak symbol that is not defined here: "
-        ),
+        line.starts_with("set_sysctl_set+0x0: an element is a weak undefined symbol: "),
         "{line}"
     );
     let mut known = Fixture::good();
@@ -353,7 +353,10 @@ fn alignments_and_sizes_that_no_kernel_has() {
         let line = only_of(&with_header(".text", |header| {
             header[48..56].copy_from_slice(&align.to_le_bytes());
         }));
-        assert!(line.starts_with(&format!(".text: alignment {align}; the loader's ")), "{line}");
+        assert!(
+            line.starts_with(&format!(".text: alignment {align}; the loader aligns ")),
+            "{line}"
+        );
     }
     let bss = |size: u64| {
         let mut fixture = Fixture::good();
@@ -366,7 +369,7 @@ fn alignments_and_sizes_that_no_kernel_has() {
     module(&bss(1 << 28)).expect("large, but there is room");
     for size in [1 << 30, 1 << 50, u64::MAX] {
         let line = only_of(&bss(size));
-        assert!(line.starts_with("takes ") && line.contains(" bytes of memory; "), "{line}");
+        assert!(line.starts_with("needs ") && line.contains(" bytes of memory; "), "{line}");
     }
 }
 
@@ -374,7 +377,7 @@ fn alignments_and_sizes_that_no_kernel_has() {
 fn versions_of_the_file() {
     let mut file = Fixture::good().file();
     file[20] = 2;
-    let expected = "the version is 2; FreeBSD's loader for amd64 takes 1 (EV_CURRENT) only";
+    let expected = "the version is 2; FreeBSD's loader for amd64 supports 1 (EV_CURRENT) only";
     assert_eq!(only_of(&file), expected);
 }
 
@@ -386,7 +389,7 @@ fn symbols_that_the_loader_does_not_look_for() {
             f.relocations(".rela.text")[0].symbol = Some(symbol);
         }
     };
-    let looks = "FreeBSD's loader looks for global and weak symbols by their names only";
+    let looks = "FreeBSD's loader looks up only global and weak symbols";
     for (name, binding, what) in [
         ("malloc", elf::STB_LOCAL, "local"),
         ("malloc", elf::STB_GNU_UNIQUE, "unique (STB_GNU_UNIQUE)"),
@@ -417,7 +420,7 @@ fn registers_that_the_kernel_saves() {
     fixture.relocations(".rela.text")[0].symbol = Some(enter);
     let said = said(&fixture.file());
     let expected = "warning: .text.aes: 2 instructions use SSE, MMX or x87 state; the module calls \
-                    fpu_kern_enter, which is there for this";
+        fpu_kern_enter, which allows this";
     assert!(said.iter().any(|line| line == expected), "{said:#?}");
 }
 
@@ -429,7 +432,8 @@ fn the_name_of_the_file() {
         said_of(freebsd_module(&fixture.file(), against).map(|summary| summary.warnings))
     };
     let line = of(Fixture::good(), "other.ko").remove(0);
-    let expected = "the file is other.ko, and its modules are proc_example: its provider's probes would outlive the file; name them alike";
+    let expected = "the file is other.ko, and its modules are proc_example: its provider's probes \
+        would outlive the file; give both the same name";
     assert_eq!(line, expected);
     let native = Fixture::native("15".parse().unwrap());
     let line = of(native, "other.ko").remove(0);
@@ -445,7 +449,7 @@ fn the_name_of_the_file() {
 fn names_of_relocations_are_those_of_their_sections() {
     let line = only(|f| f.named(".data").name = ".dat".into());
     let expected =
-        ".rela.data: by its name relocations of .data, but applied to .dat; the file is damaged";
+        ".rela.data: the name says relocations of .data, but applied to .dat; the file is damaged";
     assert_eq!(line, expected);
 }
 
@@ -457,8 +461,8 @@ fn cold_blocks_begin_at_instructions() {
             f.relocations(".relasdt_sites")[2].r_addend = addend;
         }
     };
-    let expected = "sdt_sites+0x10: the site and its cold block do not fit, as the block begins inside of an instruction: no \
-                    jump can be patched in";
+    let expected = "sdt_sites+0x10: the site and its cold block do not match, because the block \
+        begins inside an instruction, so the site cannot become a jump";
     assert_eq!(only(block(9)), expected);
     let mut right = Fixture::good();
     block(8)(&mut right);
@@ -523,12 +527,12 @@ fn records_are_aligned() {
         metadata(&mut fixture);
         fixture.file()
     });
-    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x44, which is not aligned to 8 bytes; the record \
-                    begins elsewhere";
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x44, which is not \
+        aligned to 8 bytes, so no record begins there";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
     let lines = said(&with_header(".rodata", |header| header[48] = 4));
-    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x40, which is not aligned to 8 bytes; the record \
-                    begins elsewhere";
+    let expected = "set_modmetadata_set+0x0: an element points to .rodata+0x40, which is not \
+        aligned to 8 bytes, so no record begins there";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
 }
 

@@ -52,7 +52,7 @@ fn what_the_kernel_has_is_fine_and_what_it_has_not_is_an_error() {
     assert_eq!(said(&calling("taskqueue_create", None), &known), [""; 0]);
     let expected = "symbol taskqueue_craete: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("taskqueue_craete", None), &known), [expected]);
-    // What the list of the check has, and this kernel has not.
+    // Symbols in the list of the check that this kernel does not export.
     let expected = "symbol malloc: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("malloc", None), &known), [expected]);
 }
@@ -67,15 +67,15 @@ fn kernels_of_other_versions() {
     let mut known = Kernel::default();
     known.add_file(Path::new("kernel"), &other.file()).expect("a kernel");
     let said = said(&calling("printf", None), &known);
-    let expected = "kernel is of __FreeBSD_version 900000; the module is for ";
+    let expected = "kernel has __FreeBSD_version 900000; the module is for ";
     assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
 }
 
 /// The whole report on a call of a symbol that is a variable of `kernel`'s.
 fn calls_variable(symbol: &str, kernel: &str) -> String {
     format!(
-        "symbol {symbol}: called, and a variable in {kernel}: the call would execute data, and the kernel panics; call \
-         the function that the variable holds, or none"
+        "symbol {symbol}: called, but it is a variable in {kernel}: the call would execute data \
+         and panic the kernel; call the function that the variable points to"
     )
 }
 
@@ -92,7 +92,7 @@ fn a_variable_of_the_kernel_is_not_called() {
         assert_eq!(said(&calling("sync_range", None), &list(kind)), [expected], "{kind}");
     }
     assert_eq!(said(&calling("sync_range", None), &list("T")), [""; 0]);
-    // Of the list of releases.
+    // Symbols in the list of releases.
     let expected = calls_variable("sdt_probe_func", "FreeBSD 15");
     assert_eq!(said(&calling("sdt_probe_func", None), &Kernel::unknown()), [expected]);
 }
@@ -138,10 +138,10 @@ fn a_stub_of_a_shared_object_calls() {
 #[test]
 fn symbols_of_modules_are_looked_for_in_their_files() {
     let mut known = kernel(&["printf"]);
-    // Of `netmap`, as the name of the module it depends on, there is no file yet.
+    // No file was given for `netmap`, the module that it depends on.
     let file = calling("netmap_attach", Some(b"netmap\0"));
-    let expected = "warning: symbol netmap_attach: undefined, and not in kernel.list; netmap may have it: give \
-                    that module's file with --kernel, too";
+    let expected = "warning: symbol netmap_attach: undefined, and not in kernel.list; netmap may \
+        define it: name the file of that module with --kernel, too";
     assert!(said(&file, &known).iter().any(|line| line == expected), "{:#?}", said(&file, &known));
     add_module(&mut known, "boot/netmap.ko", &["netmap_attach"]);
     let none = |said: Vec<String>| said.iter().all(|line| !line.contains("netmap_"));
@@ -149,7 +149,8 @@ fn symbols_of_modules_are_looked_for_in_their_files() {
     let misspelled = calling("netmap_atach", Some(b"netmap\0"));
     let expected = "symbol netmap_atach: undefined, and kernel.list, netmap do not export it";
     assert!(said(&misspelled, &known).iter().any(|line| line == expected));
-    let expected = "symbol netmap_attach: undefined; netmap exports it, and the module does not depend on that";
+    let expected =
+        "symbol netmap_attach: undefined; netmap exports it, but is not a dependency of the module";
     assert_eq!(said(&calling("netmap_attach", None), &known), [expected]);
 }
 
@@ -182,7 +183,6 @@ fn kernels_of_other_architectures() {
     other.symbol("shown", Some(text), elf::STB_GLOBAL);
     known.add_file(Path::new("kernel"), &other.file()).expect("a kernel");
     let said = said(&calling("printf", None), &known);
-    let expected =
-        "kernel, which is to be asked for symbols, is for aarch64, and the module for x86_64";
+    let expected = "the kernel file kernel is for aarch64, and the module for x86_64";
     assert_eq!(said, [expected]);
 }

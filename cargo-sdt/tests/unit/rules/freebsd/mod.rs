@@ -36,10 +36,10 @@ fn constants() -> Vec<u8> {
     bytes
 }
 
-/// Where the `mod_depend` on the kernel is among [`constants`].
+/// The offset in [`constants`] of the `mod_depend` on the kernel.
 const KERNELS: usize = 136;
 
-/// Where the strings are among [`constants`].
+/// The offset in [`constants`] of the strings.
 const PROC: i64 = 0;
 const EXEC_SUCCESS: i64 = 5;
 const PROC_EXAMPLE: i64 = 18;

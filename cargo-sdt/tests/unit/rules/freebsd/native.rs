@@ -44,7 +44,7 @@ fn null(f: &mut Fixture, member: u64) {
     f.relocations(RELOCATIONS).retain(|of| of.r_offset != member);
 }
 
-/// Where the probe's name is on 15; its function and module are before.
+/// The offset of the probe's name on FreeBSD 15; its function and module are before it.
 const NAME: u64 = PROBE + 80;
 const FUNCTION: u64 = NAME - 8;
 const MODULE: u64 = NAME - 16;
@@ -80,19 +80,17 @@ fn records_of_the_other_generation() {
     let line = said_of("15", version(96)).remove(0);
     assert_eq!(
         line,
-        ".data.sdt+0x40: sdt_probe record of version 96; FreeBSD 15 knows 112 only, and would write \
-         beyond the record"
+        ".data.sdt+0x40: sdt_probe record of version 96; FreeBSD 15 supports only 112, and would write beyond the record"
     );
     let line = said_of("14", version(112)).remove(0);
-    assert!(line.contains("version 112; FreeBSD 14 knows 96 only"), "{line}");
+    assert!(line.contains("version 112; FreeBSD 14 supports only 96"), "{line}");
     // The records are of 15, the rest of the module is for 14.
     let lines = said_of("15", |f| {
         f.data(".rodata")[136..148]
             .copy_from_slice(&[1_400_000_u32, 1_400_000, 1_499_999].map(u32::to_le_bytes).concat());
     });
-    assert!(lines[0].contains("version 112; FreeBSD 14 knows 96 only"), "{lines:#?}");
-    let expected = "set_sdt_tracepoint_set: tracepoint records, which FreeBSD 14 does not know: the sites \
-                    would never fire";
+    assert!(lines[0].contains("version 112; FreeBSD 14 supports only 96"), "{lines:#?}");
+    let expected = "set_sdt_tracepoint_set: tracepoint records, which FreeBSD 14 does not support: the sites would never fire";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
 }
 
@@ -100,10 +98,13 @@ fn records_of_the_other_generation() {
 fn sets_of_pieces() {
     for set in ["set_sdt_providers_set", "set_sdt_probes_set", "set_sdt_argtypes_set"] {
         let lines = said_of("15", |f| f.data(set).push(0));
-        assert!(lines[0].contains("bytes are not a whole number of pointers"), "{lines:#?}");
+        assert!(
+            lines[0].contains("bytes are not a multiple of the size of pointers"),
+            "{lines:#?}"
+        );
     }
     let line = only(|f| f.data("set_sdt_tracepoint_set").push(0));
-    let expected = "33 bytes are not a whole number of site records (32 bytes each)";
+    let expected = "33 bytes are not a multiple of the size of site records (32 bytes each)";
     assert_eq!(line, format!("set_sdt_tracepoint_set: {expected}"));
     let line = only(|f| {
         f.section("set_sdt_tracepoint_set", READ_ONLY, Vec::new());
@@ -142,7 +143,7 @@ fn what_is_the_kernels_is_0() {
     ] {
         let line = only(|f| f.data(RECORDS)[member as usize] = 1);
         assert!(
-            line.ends_with(&format!("{what} is not 0, as the kernel takes it to be")),
+            line.ends_with(&format!("{what} is not 0, and the kernel assumes that it is")),
             "{line}"
         );
     }
@@ -150,7 +151,7 @@ fn what_is_the_kernels_is_0() {
     let line = only_of("13", |f| f.data(RECORDS)[PROBE as usize + 72] = 1);
     assert_eq!(
         line,
-        ".data.sdt+0x88: the id, count or file of a struct sdt_probe is not 0, as the kernel takes it to be"
+        ".data.sdt+0x88: the id, count or file of a struct sdt_probe is not 0, and the kernel assumes that it is"
     );
     let line = only(|f| {
         let own = f.relocations(RELOCATIONS)[1].symbol.expect("the records' symbol");
@@ -171,7 +172,7 @@ fn what_is_the_kernels_is_0() {
     let line = only(|f| f.data("set_sdt_tracepoint_set")[24] = 1);
     assert_eq!(
         line,
-        "set_sdt_tracepoint_set+0x18: the site's link is not 0, as the kernel takes it to be"
+        "set_sdt_tracepoint_set+0x18: the site's link is not 0, and the kernel assumes that it is"
     );
 }
 
@@ -231,16 +232,20 @@ fn rename(f: &mut Fixture, member: u64, name: &str) {
 fn names_that_dtrace_does_not_take() {
     let long = |length| "n".repeat(length);
     for (member, name, said) in [
-        (0, "a-b:", "provider name \"a-b:\" has ':' in it, which no probe description can say"),
+        (
+            0,
+            "a-b:",
+            "provider name \"a-b:\" contains ':', which a probe description cannot contain",
+        ),
         (0, "", "provider name \"\" is empty"),
         (0, &long(64), "is longer than 63 bytes"),
-        (NAME, "a b", "probe name \"a b\" has ' ' in it, which no probe description can say"),
+        (NAME, "a b", "probe name \"a b\" contains ' ', which a probe description cannot contain"),
         (NAME, &long(64), "is longer than 63 bytes"),
         (FUNCTION, &long(192), "is longer than 191 bytes"),
         (
             MODULE,
             "other",
-            "probe's module name \"other\" is not empty, nor this module's: it is listed as ",
+            "the probe's module name \"other\" is neither empty nor the name of this module: ",
         ),
         (ARGUMENTS + 8, &long(128), "is longer than 127 bytes"),
         (ARGUMENTS + 48 + 16, &long(128), "is longer than 127 bytes"),
@@ -293,8 +298,8 @@ fn one_record_for_each_probe() {
     let line = only(twice("exec-success"));
     assert_eq!(
         line,
-        "warning: .data.sdt+0xc0: another record of probe proc:::exec-success, like that at .data.sdt+0x40; the \
-         kernel would enable the first only"
+        "warning: .data.sdt+0xc0: another record of probe proc:::exec-success, like the one at \
+         .data.sdt+0x40; the kernel would enable only the first"
     );
     let mut fixture = Fixture::native(release("15"));
     twice("exec-failure")(&mut fixture);
@@ -309,9 +314,10 @@ fn arguments_without_holes() {
                 f.data(RECORDS)[at as usize] = index;
             }
         });
-        let expected =
-            format!("the argument types of probe proc:::exec-success are {found}, not one");
-        assert_eq!(line, format!(".data.sdt+0x40: {expected} for each from 0 on"));
+        let expected = format!(
+            "the argument types of probe proc:::exec-success are {found}, and must be numbered"
+        );
+        assert_eq!(line, format!(".data.sdt+0x40: {expected} from 0 without gaps"));
     }
     let mut fixture = Fixture::native(release("15"));
     fixture.data(RECORDS)[ARGUMENTS as usize] = 1;
@@ -372,7 +378,7 @@ fn sites_that_the_kernel_cannot_patch() {
     });
     let expected = "the site points into .data.sdt, which is not executable";
     assert_eq!(line, format!("set_sdt_tracepoint_set+0x8: {expected}"));
-    // As C's macro has it, without alignment.
+    // As in C's macro, without alignment.
     for nops in [[0x90; 5], [0x66, 0x0f, 0x1f, 0x04, 0x00]] {
         let mut fixture = Fixture::native(release("15"));
         fixture.data(".text")[..5].copy_from_slice(&nops);
@@ -415,15 +421,14 @@ fn symbols_of_other_releases_and_modules() {
     };
     for (release, name) in [("1404000", "sdt_probe"), ("11", "sdt_probes_enabled")] {
         let line = only_of(release, import(name));
-        let expected =
-            format!("undefined, and FreeBSD {release} as it was released does not export it");
+        let expected = format!("undefined, and not exported by the released FreeBSD {release}");
         assert!(
-            line.starts_with(&format!("warning: symbol {name}: {expected}; --kernel ")),
+            line.starts_with(&format!("warning: symbol {name}: {expected}; check your own ")),
             "{line}"
         );
     }
     let line = only(import("dtrace_probe"));
-    let expected = "undefined; dtrace.ko exports it, and the module does not depend on that";
+    let expected = "undefined; dtrace.ko exports it, but is not a dependency of the module";
     assert_eq!(line, format!("symbol dtrace_probe: {expected}"));
     for (freebsd, name) in
         [("15", "sdt_probe6"), ("12", "eventhandler_deregister_nowait"), ("10", "malloc")]
@@ -437,10 +442,9 @@ fn symbols_of_other_releases_and_modules() {
 #[test]
 fn native_modules_do_without_dtrace() {
     let lines = said_of("15", |f| f.data(".rodata")[31..38].copy_from_slice(b"dtrace\0"));
-    let expected = "warning: depends on dtrace, without a provider of its own: it would not load where there is no DTrace";
+    let expected = "warning: depends on dtrace without having its own provider: it would not load on a kernel without DTrace";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
-    let expected =
-        "warning: no dependency on kernel; every release would take the module, to whatever effect";
+    let expected = "warning: no dependency on kernel; every release would load the module, even if it cannot run it";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
 }
 
@@ -460,7 +464,7 @@ fn kernels_of_one_release() {
         let line = only(versions(wrong));
         let [minimum, preferred, maximum] = wrong;
         let expected = format!(
-            "dependency on kernel {minimum} to {maximum}, preferably {preferred}: take one "
+            "dependency on kernel {minimum} to {maximum}, preferably {preferred}: depend on one "
         );
         assert!(line.starts_with(&format!("warning: .rodata+0x88: {expected}")), "{line}");
     }
@@ -469,7 +473,7 @@ fn kernels_of_one_release() {
     {
         let line = said_of("15", versions(other)).remove(0);
         let expected = format!(
-            "for FreeBSD {}, which is not among those known here; judged as one for {judged}",
+            "for FreeBSD {}, which this version of cargo-sdt does not know; checked as a module for {judged}",
             other[0]
         );
         assert_eq!(line, format!("warning: .rodata+0x88: {expected}"));
@@ -488,10 +492,10 @@ fn sysinits_of_other_releases() {
         }
     };
     let line = only_of("15", function(8));
-    let expected = "a struct sysinit of 24 bytes; FreeBSD 15 has one of 32";
+    let expected = "a struct sysinit of 24 bytes; on FreeBSD 15 it has 32";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
     let line = only_of("13", function(16));
-    let expected = "a struct sysinit of 32 bytes; FreeBSD 13 has one of 24";
+    let expected = "a struct sysinit of 32 bytes; on FreeBSD 13 it has 24";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
     let line = only_of("14", |f| {
         let records = f.relocations(RELOCATIONS)[1].symbol;
@@ -508,7 +512,7 @@ fn sysinits_of_other_releases() {
     let expected = "the function of a struct sysinit is not the address of anything in this module";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
     let line = only_of("14", |f| f.data(".data")[8] = 1);
-    let expected = "the link of a struct sysinit is not 0, as the kernel takes it to be";
+    let expected = "the link of a struct sysinit is not 0, and the kernel assumes that it is";
     assert_eq!(line, format!("set_sysinit_set+0x0: {expected}"));
 }
 
@@ -519,8 +523,8 @@ fn calls_that_old_loaders_do_not_know() {
         let line = only_of(freebsd, plt32);
         assert_eq!(
             line,
-            ".text+0x9: relocation R_X86_64_PLT32 against printf: FreeBSD's loader refuses it; before 12 \
-             it does not know the type; link for that release"
+            ".text+0x9: relocation R_X86_64_PLT32 against printf: FreeBSD's loader refuses it; \
+             releases before 12 do not support this type; link for that release"
         );
     }
 }

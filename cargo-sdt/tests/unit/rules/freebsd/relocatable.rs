@@ -54,14 +54,14 @@ fn files_that_are_no_objects() {
 
 #[test]
 fn other_machines_and_types() {
-    let takes = "FreeBSD's loader for amd64 takes";
+    let takes = "FreeBSD's loader for amd64 supports";
     let line = only(|f| f.builder.header.e_type = elf::ET_DYN);
     assert_eq!(line, format!("the type is 3; {takes} relocatable files (ET_REL, 1) only"));
     let line = only(|f| f.builder.header.e_machine = elf::EM_AARCH64);
-    let takes = "FreeBSD's loader for arm64 takes";
+    let takes = "FreeBSD's loader for arm64 supports";
     assert_eq!(line, format!("the type is 1; {takes} shared objects (ET_DYN, 3) only"));
     let line = only(|f| f.builder.header.e_machine = elf::EM_386);
-    let takes = "FreeBSD's loader takes x86-64 (62), AArch64 (183) and RISC-V (243) only";
+    let takes = "FreeBSD's loader supports x86-64 (62), AArch64 (183) and RISC-V (243) only";
     assert_eq!(line, format!("the machine is 3; {takes}"));
 }
 
@@ -79,7 +79,7 @@ fn relocations_through_the_got() {
 fn relocations_of_other_types() {
     for (kind, name, remedy) in [
         (elf::R_X86_64_32, "R_X86_64_32", "code-model=kernel"),
-        (elf::R_X86_64_TPOFF32, "R_X86_64_TPOFF32", "no thread-local storage"),
+        (elf::R_X86_64_TPOFF32, "R_X86_64_TPOFF32", "cannot have thread-local storage"),
         (elf::R_X86_64_PC64, "R_X86_64_PC64", "use the target files of cargo-sdt"),
         (elf::RelocationType(200), "of type 200", "use the target files"),
     ] {
@@ -105,7 +105,8 @@ fn relocations_to_nowhere() {
         ".data+0x10: relocation R_X86_64_64 against .text+0x11 points outside the symbol's section"
     );
     let line = only(|f| f.relocations(".rela.text")[0].r_addend = 1 << 31);
-    let expected = "call of printf+0x80000004: functions of others are called at their start";
+    let expected =
+        "call of printf+0x80000004: a function of another module must be called at its start";
     assert_eq!(line, format!(".text+0x9: {expected}"));
 }
 
@@ -146,13 +147,16 @@ fn a_set_in_two_sections() {
 #[test]
 fn sets_of_pieces_and_odd_alignment() {
     let line = only(|f| f.data("set_sysinit_set").push(0));
-    assert_eq!(line, "set_sysinit_set: 9 bytes are not a whole number of pointers (8 bytes each)");
+    assert_eq!(
+        line,
+        "set_sysinit_set: 9 bytes are not a multiple of the size of pointers (8 bytes each)"
+    );
     let line = only(|f| f.named("sdt_sites").sh_addralign = 4);
     assert_eq!(line, "sdt_sites: alignment 4 is too small for site records (8)");
     let line = only(|f| f.data("linkm2_SDT_PROBES").resize(16, 0));
     assert_eq!(
         line,
-        "linkm2_SDT_PROBES: the slice is declared 2 times; linkme refuses to run then"
+        "linkm2_SDT_PROBES: the slice is declared 2 times, which linkme refuses at run time; declare it once"
     );
 }
 
@@ -169,7 +173,10 @@ fn set_elements_that_point_nowhere() {
 #[test]
 fn sites_of_the_wrong_size() {
     let line = only(|f| f.data("sdt_sites").resize(40, 0));
-    assert_eq!(line, "sdt_sites: 40 bytes are not a whole number of site records (32 bytes each)");
+    assert_eq!(
+        line,
+        "sdt_sites: 40 bytes are not a multiple of the size of site records (32 bytes each)"
+    );
 }
 
 #[test]
@@ -202,7 +209,7 @@ fn sites_without_reach() {
         f.relocations(".relasdt_sites")[2] = relocation(16, cold, elf::R_X86_64_64, 0);
     });
     let expected = "sdt_sites+0x10: the site and its cold block are in different sections";
-    assert_eq!(line, format!("{expected}: no jump can be patched in"));
+    assert_eq!(line, format!("{expected}, so the site cannot become a jump"));
     let line = only(|f| f.relocations(".relasdt_sites")[2].r_addend = 2);
     assert!(line.contains("the site and its cold block overlap"), "{line}");
 }
@@ -215,25 +222,28 @@ fn sites_without_probe_or_with_a_link() {
     let expected = "sdt_sites+0x0: the site's probe is not the address of anything in this module";
     assert_eq!(line, expected);
     let line = only(|f| f.data("sdt_sites")[24] = 1);
-    assert_eq!(line, "sdt_sites+0x18: the site's link is not 0, as the kernel takes it to be");
+    assert_eq!(line, "sdt_sites+0x18: the site's link is not 0, and the kernel assumes that it is");
 }
 
 #[test]
 fn records_of_another_version() {
     let line = only(|f| f.data("linkme_SDT_PROBES")[0] += 8);
-    assert!(line.starts_with("linkme_SDT_PROBES+0x0: probe record says size "), "{line}");
+    assert!(line.starts_with("linkme_SDT_PROBES+0x0: probe record has size "), "{line}");
     let line = only(|f| {
         f.data("linkme_SDT_PROVIDERS").pop();
     });
-    assert!(line.contains("are not a whole number of provider"), "{line}");
+    assert!(line.contains("are not a multiple of the size of provider"), "{line}");
 }
 
 #[test]
 fn names_that_dtrace_does_not_take() {
     let line = only(|f| f.data(".rodata")[..4].copy_from_slice(b"a:bc"));
-    assert!(line.starts_with("linkme_SDT_PROVIDERS+0x8: provider name \"a:bc\" has ':'"), "{line}");
+    assert!(
+        line.starts_with("linkme_SDT_PROVIDERS+0x8: provider name \"a:bc\" contains ':'"),
+        "{line}"
+    );
     let line = only(|f| f.data("linkme_SDT_PROBES")[24] = 9);
-    assert!(line.contains("probe name \"exec-success\" has a NUL in it"), "{line}");
+    assert!(line.contains("probe name \"exec-success\" contains a NUL"), "{line}");
 }
 
 #[test]
@@ -246,7 +256,7 @@ fn undefined_symbols() {
     };
     let line = only(using("puts"));
     assert!(line.starts_with("note: uses a symbol, which is not known here: "), "{line}");
-    assert!(line.ends_with(", to have it looked for: puts"), "{line}");
+    assert!(line.ends_with(", to check it: puts"), "{line}");
     let line = only(using("__start_set_x"));
     assert_eq!(
         line,
@@ -275,12 +285,12 @@ fn common_symbols() {
 fn protections_types_and_alignment() {
     let flags = elf::SectionFlags(WRITABLE.0 | elf::SHF_EXECINSTR.0);
     let line = only(|f| f.named(".text").sh_flags = flags);
-    assert_eq!(line, ".text: both writable and executable; the loader maps no memory so");
+    assert_eq!(line, ".text: both writable and executable; the loader refuses to map such memory");
     let tls = elf::SectionFlags(WRITABLE.0 | elf::SHF_TLS.0);
     let line = only(|f| {
         f.section(".tdata", tls, vec![0; 8]);
     });
-    assert_eq!(line, ".tdata: thread-local storage; kernel modules have none");
+    assert_eq!(line, ".tdata: thread-local storage; kernel modules cannot have it");
     let mut file = Fixture::good().file();
     let headers = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
     // `.text` is the fourth section, `sh_addralign` the last word but one of its header's 64 bytes.
@@ -295,7 +305,10 @@ fn modules_that_are_none() {
     assert!(line.starts_with("warning: no MODULE record in set_modmetadata_set; "), "{line}");
     let lines = said(|f| f.data(".rodata")[64 + 24 + 4] = 9);
     let line = &lines[0];
-    assert!(line.starts_with(".rodata+0x5c: module metadata of type 9; known is 1 "), "{line}");
+    assert!(
+        line.starts_with(".rodata+0x5c: module metadata of type 9; the known values are 1 "),
+        "{line}"
+    );
     assert!(lines[1].starts_with("warning: no dependency on kernel; "), "{lines:#?}");
     let line = only(|f| {
         f.named("set_sysinit_set").delete = true;

@@ -62,7 +62,7 @@ fn the_fixture_is_good() {
 #[test]
 fn other_types() {
     let line = only_on(Arch::Riscv64, |f| f.kind = elf::ET_REL.0);
-    let takes = "FreeBSD's loader for riscv takes shared objects (ET_DYN, 3) only";
+    let takes = "FreeBSD's loader for riscv supports shared objects (ET_DYN, 3) only";
     assert_eq!(line, format!("the type is 1; {takes}"));
 }
 
@@ -82,13 +82,13 @@ fn segments_of_other_types() {
         }
     };
     let line = only(with(elf::PT_INTERP));
-    assert_eq!(line, "1 segments of type PT_INTERP; FreeBSD's loader takes 0");
+    assert_eq!(line, "1 segments of type PT_INTERP; FreeBSD's loader supports 0");
     let line = only(with(elf::PT_TLS));
-    assert_eq!(line, "1 segments of type PT_TLS; FreeBSD's loader takes 0");
+    assert_eq!(line, "1 segments of type PT_TLS; FreeBSD's loader supports 0");
     let lines = said(|f| {
         f.segments.remove(3);
     });
-    let expected = "0 segments of type PT_DYNAMIC; FreeBSD's loader takes 1";
+    let expected = "0 segments of type PT_DYNAMIC; FreeBSD's loader supports 1";
     assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
     assert!(lines[0].starts_with("no DT_HASH in the dynamic section; "), "{lines:#?}");
 }
@@ -100,19 +100,19 @@ fn segments_that_cannot_be_mapped() {
         lines[0].clone()
     };
     for (line, expected) in [
-        (reason(|of| of.flags = 7), "is both writable and executable; "),
+        (reason(|of| of.flags = 7), "is both writable and executable, "),
         (reason(|of| of.size = 8), "is larger in the file than in memory"),
-        (reason(|of| of.offset += 8), "cannot be mapped from its place in the file"),
-        (reason(|of| of.size = u64::MAX), "ends behind all addresses"),
-        (reason(|of| of.file_size = 1 << 20), "is not all in the file"),
-        (reason(|of| of.address = 0x800), "cannot be mapped from its place in the file"),
+        (reason(|of| of.offset += 8), "cannot be mapped from its offset in the file"),
+        (reason(|of| of.size = u64::MAX), "ends beyond the last address"),
+        (reason(|of| of.file_size = 1 << 20), "is not completely in the file"),
+        (reason(|of| of.address = 0x800), "cannot be mapped from its offset in the file"),
     ] {
         assert!(line.starts_with(&format!("segment 1 {expected}")), "{line}");
     }
     let lines = said(|f| (f.segments[0].file_size, f.segments[0].size) = (0x1001, 0x1001));
-    assert_eq!(lines, ["segment 1 shares a page with the one before, or comes before it"]);
+    assert_eq!(lines, ["segment 1 shares a page with the previous segment, or precedes it"]);
     let lines = said(|f| f.segments[0].offset = 0x1000);
-    let expected = "segment 0 is the first and does not begin with the file's header";
+    let expected = "segment 0 is the first and does not begin with the header of the file";
     assert!(lines.iter().any(|line| line.starts_with(expected)), "{lines:#?}");
 }
 
@@ -120,7 +120,7 @@ fn segments_that_cannot_be_mapped() {
 fn memory_that_no_kernel_has() {
     let lines = said(|f| f.segments[2].size = 1 << 50);
     assert!(
-        lines.iter().any(|line| line.starts_with("takes ") && line.contains(" bytes of memory; ")),
+        lines.iter().any(|line| line.starts_with("needs ") && line.contains(" bytes of memory; ")),
         "{lines:#?}"
     );
     let line = only(|f| {
@@ -128,7 +128,7 @@ fn memory_that_no_kernel_has() {
         let kind = elf::PT_LOAD;
         f.segments.push(Segment { kind, flags: 4, offset, address, file_size: 8, size: 8 });
     });
-    assert!(line.starts_with("takes 1099511631872 bytes of memory; "), "{line}");
+    assert!(line.starts_with("needs 1099511631872 bytes of memory; "), "{line}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn too_many_segments() {
             f.segments.push(Segment { kind, flags: 4, offset, address, file_size: 8, size: 8 });
         }
     });
-    assert_eq!(line, "5 segments of type PT_LOAD; FreeBSD's loader takes 1 to 4");
+    assert_eq!(line, "5 segments of type PT_LOAD; FreeBSD's loader supports 1 to 4");
 }
 
 #[test]
@@ -152,20 +152,20 @@ fn tables_that_are_missing_or_outside() {
         (elf::DT_RELA, "DT_RELA"),
     ] {
         let lines = said(|f| f.dynamic.retain(|&(of, _)| of != tag));
-        let expected = format!("no {name} in the dynamic section; FreeBSD's loader needs it");
+        let expected = format!("no {name} in the dynamic section; FreeBSD's loader requires it");
         assert!(lines.contains(&expected), "{lines:#?}");
         let lines = said(|f| *f.tag(tag) = 0xffc);
-        let expected = format!("{name} is not all inside a segment");
+        let expected = format!("{name} is not completely inside a segment");
         assert!(lines.contains(&expected), "{lines:#?}");
     }
     let line = only(|f| f.dynamic.push((elf::DT_REL, 0x600)));
-    assert_eq!(line, "REL relocations; the loader takes RELA here");
+    assert_eq!(line, "REL relocations; the loader supports only RELA on this architecture");
 }
 
 #[test]
 fn sections_outside_their_segment() {
     let expected =
-        "in no segment of its own protection, or in another place there than in the file";
+        "in no segment of its protection, or at another place in the segment than in the file";
     let line = only(|f| f.section("linkm2_SDT_PROBES").flags |= elf::SHF_EXECINSTR.0);
     assert_eq!(line, format!("linkm2_SDT_PROBES: {expected}"));
     let line = only(|f| f.section(".rodata").flags |= elf::SHF_WRITE.0);
@@ -186,7 +186,7 @@ fn relocations_of_other_types() {
             ".data+0x10: relocation {name} against module_register_init: FreeBSD's loader refuses it; "
         );
         assert!(line.starts_with(&expected), "{line}");
-        let tls = line.ends_with("kernel modules have no thread-local storage");
+        let tls = line.ends_with("kernel modules cannot have thread-local storage");
         assert_eq!(tls, name.contains("TLS"), "{line}");
     }
 }
@@ -228,17 +228,17 @@ fn sites() {
     let line = only(|f| f.relocation(SITES + 16).addend = TEXT.cast_signed());
     assert_eq!(
         line,
-        "sdt_sites+0x10: the site and its cold block overlap: no jump can be patched in"
+        "sdt_sites+0x10: the site and its cold block overlap, so the site cannot become a jump"
     );
     let line = only(|f| f.section("sdt_sites").data[24] = 1);
-    assert_eq!(line, "sdt_sites+0x18: the site's link is not 0, as the kernel takes it to be");
+    assert_eq!(line, "sdt_sites+0x18: the site's link is not 0, and the kernel assumes that it is");
     let line = only(|f| f.relocations.retain(|of| of.address != SITES));
     assert!(line.starts_with("sdt_sites+0x0: the site's probe is not the address of "), "{line}");
     // Instructions are at even addresses on one, at multiples of 4 on the other.
     let line = only_on(Arch::Aarch64, |f| f.relocation(SITES + 16).addend = COLD.cast_signed() + 2);
-    assert!(line.contains("are out of reach, as 0x100a is not a multiple of 4"), "{line}");
+    assert!(line.contains("cannot be connected: address 0x100a is not a multiple of 4"), "{line}");
     let line = only_on(Arch::Riscv64, |f| f.relocation(SITES + 16).addend = COLD.cast_signed() + 1);
-    assert!(line.contains("are out of reach, as 0x1009 is not a multiple of 2"), "{line}");
+    assert!(line.contains("cannot be connected: address 0x1009 is not a multiple of 2"), "{line}");
 }
 
 #[test]
@@ -249,7 +249,10 @@ fn sites_without_reach() {
     far(&mut fixture);
     module(&fixture.file()).unwrap();
     let line = only_on(Arch::Riscv64, far);
-    assert!(line.contains("the cold block is 1048576 bytes away; a jump reaches 10485"), "{line}");
+    assert!(
+        line.contains("the cold block is 1048576 bytes away, and a jump reaches 10485"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -266,8 +269,8 @@ fn native_records() {
             ),
             (
                 |f| f.more_symbols.retain(|of| of.name != "__stop_set_sdt_tracepoint_set"),
-                "set_sdt_tracepoint_set: __stop_set_sdt_tracepoint_set is not defined; FreeBSD's loader \
-                 finds the set by it; refer to it (`.weak`)",
+                "set_sdt_tracepoint_set: __stop_set_sdt_tracepoint_set is not defined; FreeBSD's \
+                 loader finds the set by this symbol; refer to it (`.weak`)",
             ),
             (
                 |f| {
@@ -297,7 +300,7 @@ fn sites_that_the_kernel_finds_too_far() {
     let findings = stretched((1 << 19) + 2).unwrap_err();
     assert_eq!(findings.len(), 1, "{findings:#?}");
     let expected =
-        "the site and its cold block are 524290 bytes apart, of which FreeBSD's sdt takes 524288: ";
+        "the site and its cold block are 524290 bytes apart, and FreeBSD's sdt supports 524288, ";
     assert!(findings[0].to_string().contains(expected), "{findings:#?}");
 }
 
@@ -311,11 +314,12 @@ fn the_hash_table_leads_to_symbols_and_ends() {
     // One bucket at 0x408, chains from 0x40c on, the last one of six 0.
     for (at, value, expected) in [
         (0x408, 5, "does not lead to every symbol that the module defines"),
-        (0x40c + 4 * 5, 1, "has a chain that goes round in circles"),
-        (0x40c + 4 * 5, 77, "names a symbol that is not there"),
+        (0x40c + 4 * 5, 1, "has a chain with a loop"),
+        (0x40c + 4 * 5, 77, "names a symbol that does not exist"),
     ] {
         let said = said_of(at, value);
-        let expected = format!("the hash table {expected}; FreeBSD's loader finds symbols by it");
+        let expected =
+            format!("the hash table {expected}; FreeBSD's loader looks up symbols in it");
         assert!(said.contains(&expected), "{said:#?}");
     }
 }
@@ -346,7 +350,7 @@ fn relocations_of_code_and_functions() {
     assert!(line.contains(" changes code; build with relocation-model=pic"), "{line}");
     let function =
         |name, value| Symbol { name, bind: elf::STB_LOCAL, section: Some(".text"), value };
-    // In front of its section.
+    // Before the start of its section.
     let line = only(|f| f.more_symbols.push(function("early", TEXT - 8)));
     assert!(line.starts_with("symbol early: -0x8 is outside of its section, .text, "), "{line}");
 }
@@ -354,7 +358,7 @@ fn relocations_of_code_and_functions() {
 #[test]
 fn bounds_of_sets() {
     let line = only(|f| f.symbols.retain(|of| of.name != "__start_set_sysinit_set"));
-    let remedy = "FreeBSD's loader finds the set by it; refer to it (`.weak`)";
+    let remedy = "FreeBSD's loader finds the set by this symbol; refer to it (`.weak`)";
     assert_eq!(line, format!("set_sysinit_set: __start_set_sysinit_set is not defined; {remedy}"));
     let line = only(|f| f.more_symbols[1].value -= 8);
     assert_eq!(
@@ -374,13 +378,13 @@ fn undefined_symbols() {
         }
     };
     let line = only(undefined("puts", elf::STB_GLOBAL));
-    assert!(line.ends_with(" to have it looked for: puts"), "{line}");
-    // Of one architecture only.
+    assert!(line.ends_with(" to check it: puts"), "{line}");
+    // On one architecture only.
     let line = only_on(Arch::Riscv64, undefined("arm64_get_writable_addr", elf::STB_GLOBAL));
-    assert!(line.ends_with(" to have it looked for: arm64_get_writable_addr"), "{line}");
+    assert!(line.ends_with(" to check it: arm64_get_writable_addr"), "{line}");
     // This loader does not make these up.
     let line = only(undefined("__start_sdt_sites", elf::STB_GLOBAL));
-    assert!(line.ends_with(" to have it looked for: __start_sdt_sites"), "{line}");
+    assert!(line.ends_with(" to check it: __start_sdt_sites"), "{line}");
     for arch in ARCHES {
         let mut weak = Fixture::good(arch);
         undefined("sdt_tracepoint_valid", elf::STB_WEAK)(&mut weak);
@@ -399,13 +403,13 @@ fn code() {
     let expected = "`.inst 0x1e270000` uses vector registers, which kernel code must not touch; ";
     assert!(line.starts_with(&format!(".text+0x10: {expected}")), "{line}");
     let line = only_on(Arch::Aarch64, with(0xaa00_03f2));
-    let expected = "`.inst 0xaa0003f2` writes x18, which is the kernel's; build with it reserved";
+    let expected = "`.inst 0xaa0003f2` writes x18, a register that the kernel reserves; use the target files of cargo-sdt";
     assert_eq!(line, format!(".text+0x10: {expected}"));
     let line = only_on(Arch::Riscv64, with(0x02b5_7553));
     let expected = "`.4byte 0x02b57553` uses floating-point or vector registers, ";
     assert!(line.starts_with(&format!(".text+0x10: {expected}")), "{line}");
     let line = only_on(Arch::Riscv64, with(0x822a_0001));
-    let expected = "`.2byte 0x822a` writes tp, which is the kernel's; build with it reserved";
+    let expected = "`.2byte 0x822a` writes tp, a register that the kernel reserves; use the target files of cargo-sdt";
     assert_eq!(line, format!(".text+0x12: {expected}"));
 }
 
@@ -451,7 +455,7 @@ proptest! {
         let _ = module(&super::damaged(Fixture::good(arch).file(), changes, cut));
     }
 
-    /// What the loader reads first is where most damage matters.
+    /// Most damage concerns the parts that the loader reads first.
     #[test]
     fn no_damage_of_headers_makes_it_panic(
         arch in prop::sample::select(&ARCHES),

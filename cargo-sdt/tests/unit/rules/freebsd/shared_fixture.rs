@@ -34,9 +34,9 @@ pub(super) struct Fixture {
     pub(super) sections: Vec<Section>,
     pub(super) dynamic: Vec<(elf::DynamicTag, u64)>,
     pub(super) relocations: Vec<Relocation>,
-    /// Those of the dynamic table.
+    /// The symbols of the dynamic table.
     pub(super) symbols: Vec<Symbol>,
-    /// Those of the other one.
+    /// The symbols of the full table.
     pub(super) more_symbols: Vec<Symbol>,
 }
 

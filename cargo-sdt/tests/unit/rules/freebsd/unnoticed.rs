@@ -1,4 +1,4 @@
-//! What no loader notices, and what a module is then without: every rule, broken once.
+//! Defects that no loader detects, and that disable a feature of the module: breaks each rule once.
 
 use object::elf;
 
@@ -23,7 +23,7 @@ fn symbols_in_sections_of_reserved_numbers() {
             f.builder.symbols.get_mut(symbol).st_shndx = elf::SymbolSection(number);
         });
         let expected = format!(
-            "symbol counter: is in section {number}, which is not there; the loader refuses the module, or crashes"
+            "symbol counter: is in section {number}, which does not exist; the loader refuses the module, or crashes"
         );
         assert_eq!(said, [expected]);
     }
@@ -46,7 +46,7 @@ fn sysctl(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool) {
     sysctl_with(f, flags, size, named, 48);
 }
 
-/// The same, with its name elsewhere.
+/// The same, with its name in another place.
 fn sysctl_with(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool, at: u64) {
     let oid = f.section(".oid", flags, vec![0; size]);
     let set = f.section("set_sysctl_set", READ_ONLY, vec![0; 8]);
@@ -95,8 +95,7 @@ fn providers_without_a_site() {
     };
     let expected = |provider: &str| {
         format!(
-            "warning: provider {provider} has probes, or is declared, and no site fires any: nothing of it can ever be \
-             seen"
+            "warning: provider {provider} is declared or has probes, but no site fires any of them, so it can never be traced"
         )
     };
     let of_native = native(|f| {
@@ -105,7 +104,7 @@ fn providers_without_a_site() {
         });
     });
     assert_eq!(of_native, [expected("proc")]);
-    // Of a provider of the module's own, a second one, called `roc`.
+    // A probe of a second provider of the module, `roc`.
     let said = said(|f| {
         let bytes = f.data("linkme_SDT_PROVIDERS");
         let one = bytes.clone();

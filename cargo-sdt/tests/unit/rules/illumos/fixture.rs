@@ -18,7 +18,7 @@ const TEXT: [u8; 16] = [
     0xc3, 0x90, // _fini
 ];
 
-/// Where the probe's relocation is in the text.
+/// The offset of the probe's relocation in the text.
 pub(crate) const SITE: u64 = 2;
 /// The probe's symbol.
 pub(crate) const PROBE: &str = "__dtrace_probe___proc_exec__success";

@@ -57,12 +57,12 @@ fn files_that_are_no_objects() {
 #[test]
 fn other_machines_and_types() {
     let line = only(|f| f.builder.header.e_type = elf::ET_DYN);
-    assert_eq!(line, "the type is 3; krtld takes relocatable files (ET_REL, 1) only");
+    assert_eq!(line, "the type is 3; krtld supports relocatable files (ET_REL, 1) only");
     let line = only(|f| f.builder.header.e_machine = elf::EM_AARCH64);
-    assert_eq!(line, "the machine is 183; krtld takes x86-64 (62) only");
+    assert_eq!(line, "the machine is 183; krtld supports x86-64 (62) only");
     let mut file = Fixture::good().file();
     file[5] = 2;
-    assert_eq!(only_of(&file), "the byte order is 2; krtld takes little-endian (1) only");
+    assert_eq!(only_of(&file), "the byte order is 2; krtld supports little-endian (1) only");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn section_numbers_that_are_not_there() {
     let said = said_of(&file);
     assert_eq!(
         said[0],
-        "symbol _init: is in section 99, which is not there; the loader refuses the module, or crashes"
+        "symbol _init: is in section 99, which does not exist; the loader refuses the module, or crashes"
     );
 }
 
@@ -107,7 +107,7 @@ fn frames_behind_the_first_instruction() {
         f.bytes(".text")[13] = 0x55;
         f.symbol_named("_info").st_size = 2;
     });
-    assert!(line.starts_with("warning: symbol _info: fbt takes 0x1 for "), "{line}");
+    assert!(line.starts_with("warning: symbol _info: fbt uses 0x1 as the entry "), "{line}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn section_types() {
         f.section(".init_array", WRITABLE, vec![0; 8]);
         f.named(".init_array").sh_type = elf::SHT_INIT_ARRAY;
     });
-    assert!(line.starts_with(".init_array: functions to be called at start or end; "), "{line}");
+    assert!(line.starts_with(".init_array: a list of constructors or destructors; "), "{line}");
     let line = only(|f| {
         f.section(".note", READ_ONLY, vec![0; 16]);
         f.named(".note").sh_type = elf::SectionType(0x6fff_fff0);
@@ -160,13 +160,13 @@ fn protections_and_alignment() {
     let line = only(|f| {
         f.section(".tdata", tls, vec![0; 8]);
     });
-    assert_eq!(line, ".tdata: thread-local storage; kernel modules have none");
+    assert_eq!(line, ".tdata: thread-local storage; kernel modules cannot have it");
     let line = only(|f| {
         let data = f.data;
         let symbol = f.symbol("counter", Some(data), elf::STB_LOCAL);
         f.builder.symbols.get_mut(symbol).set_st_info(elf::STB_LOCAL, elf::STT_TLS);
     });
-    assert_eq!(line, "symbol counter: thread-local storage; kernel modules have none");
+    assert_eq!(line, "symbol counter: thread-local storage; kernel modules cannot have it");
     let file = with_header(Fixture::good().file(), ".data", |header| header[48] = 3);
     assert!(only_of(&file).starts_with(".data: alignment 3; "));
 }
@@ -190,7 +190,10 @@ fn alignments_and_sizes_that_no_kernel_has() {
             header[48..56].copy_from_slice(&align.to_le_bytes());
         });
         let line = only_of(&file);
-        assert!(line.starts_with(&format!(".text: alignment {align}; the loader's ")), "{line}");
+        assert!(
+            line.starts_with(&format!(".text: alignment {align}; the loader aligns ")),
+            "{line}"
+        );
     }
     let mut fixture = Fixture::good();
     fixture.section(".bss", WRITABLE, Vec::new());
@@ -199,7 +202,7 @@ fn alignments_and_sizes_that_no_kernel_has() {
         header[32..40].copy_from_slice(&(1_u64 << 50).to_le_bytes());
     });
     let line = only_of(&file);
-    assert!(line.starts_with("takes 1125899906842656 bytes of memory; "), "{line}");
+    assert!(line.starts_with("needs 1125899906842656 bytes of memory; "), "{line}");
 }
 
 #[test]

@@ -8,10 +8,10 @@ use super::{module, only, rules, said_of};
 #[test]
 fn probes_that_are_not_called() {
     for (bytes, found, what) in [
-        ([0x90, 0xe9], "`e9`", "nops that fall through"),
-        ([0x0f, 0x84], "`0f 84`", "an instruction that writes anywhere"),
-        ([0xff, 0x15], "`ff 15`", "bytes that mean something else"),
-        ([0x48, 0xbf], "`48 bf`", "bytes that mean something else"),
+        ([0x90, 0xe9], "`e9`", "nops, and execution falls through"),
+        ([0x0f, 0x84], "`0f 84`", "an instruction that writes to an arbitrary address"),
+        ([0xff, 0x15], "`ff 15`", "overwrites bytes of another instruction"),
+        ([0x48, 0xbf], "`48 bf`", "overwrites bytes of another instruction"),
     ] {
         let line = only(|f| f.bytes(".text")[..2].copy_from_slice(&bytes));
         assert!(line.starts_with(&format!(".text+0x2: {PROBE}: the instruction is {found}")));
@@ -27,7 +27,7 @@ fn probes_whose_address_is_taken() {
     assert!(line.contains("is used by relocation R_X86_64_GOTPCRELX-4"), "{line}");
     let line = only(|f| f.relocation(0).r_addend = 0);
     assert!(
-        line.contains("is used by relocation R_X86_64_PLT32+0, which is not a call's"),
+        line.contains("is used by relocation R_X86_64_PLT32+0, which does not belong to a call"),
         "{line}"
     );
     let line = only(|f| {
@@ -72,7 +72,7 @@ fn probes_that_are_defined_or_local() {
         fixture.symbol_named(PROBE).section = Some(text);
         said_of(&fixture.file())
     };
-    let defined = "a probe that is defined is a function call and no probe; leave it undefined";
+    let defined = "the symbol of a probe is defined, so it is a function instead of a probe; leave it undefined";
     assert_eq!(said, [format!("symbol {PROBE}: {defined}")]);
     let line = only(|f| f.symbol_named(PROBE).set_st_info(elf::STB_LOCAL, elf::STT_NOTYPE));
     assert!(line.starts_with(&format!("symbol {PROBE}: a local symbol; ")), "{line}");
@@ -85,13 +85,13 @@ fn names_of_probes() {
         ("__dtrace_probe_", "probe name \"\" is empty"),
         ("__dtrace_probe___io_", "probe name \"\" is empty"),
         ("__dtrace_probe___proc_9x", "probe name \"9x\" starts with a digit"),
-        ("__dtrace_probe_a$b", "probe name \"a$b\" has '$' in it"),
+        ("__dtrace_probe_a$b", "probe name \"a$b\" contains '$'"),
         (&*long, "is longer than 63 bytes"),
     ] {
         let line = only(|f| f.symbol_named(PROBE).name = name.into());
         assert!(line.contains(reason), "{line}");
     }
-    // What counts is the converted name.
+    // The converted name counts.
     let mut fixture = Fixture::good();
     let name = format!("__dtrace_probe_{}", "n__".repeat(31)).leak();
     fixture.symbol_named(PROBE).name = (&*name).into();
@@ -124,11 +124,12 @@ fn probes_that_would_be_one() {
     assert_eq!(
         line,
         format!(
-            "symbol {PROBE}: two probes would be one: proc::exec-success(int, char) and sdt::exec-success(int); \
-             rename one of them, or build with --route provider, where each has a provider of its own"
+            "symbol {PROBE}: krtld would merge two probes into one: proc::exec-success(int, char) \
+             and sdt::exec-success(int); rename one of them, or build with --route provider, where \
+             each provider is separate"
         )
     );
-    // Whose symbol the module does not fire.
+    // The module does not fire the probe of this symbol.
     described(&[&exec, "probe 2 __dtrace_probe_x sdt x", "count 2 0", "count 2 3"]).unwrap();
 }
 
@@ -145,12 +146,12 @@ fn arguments_that_differ() {
     assert_eq!(
         line,
         format!(
-            "symbol {PROBE}: proc::exec-success has 1 argument at one place, and 3 arguments at another; krtld makes \
+            "symbol {PROBE}: proc::exec-success has 1 argument at one site, and 3 arguments at another; krtld makes \
              one probe of both"
         )
     );
     let line = says(&["count HASH 1", "arg HASH 0 int", "arg HASH 0 uint64_t"]);
-    assert!(line.contains(" has `int` as arg0 at one place, and `uint64_t` at another;"), "{line}");
+    assert!(line.contains(" has `int` as arg0 at one site, and `uint64_t` at another;"), "{line}");
     for bad in ["hello", "probe x", "probe 1 2", "count 1 x", "arg 1 x int", "arg 1 0"] {
         let line = described(&[&exec, bad]).unwrap_err();
         assert!(line.starts_with(".sdt_probes: the line "), "{line}");
@@ -165,8 +166,8 @@ fn providers_that_were_not_meant() {
     let line = only(|f| f.note(".sdt_providers", b"sdt\0io\0"));
     assert!(
         line.starts_with(&format!(
-            "symbol {PROBE}: belongs to provider proc, by the prefix of its name; the module names \
-             only sdt, io in .sdt_providers"
+            "symbol {PROBE}: belongs to provider proc by the prefix of its name, but the module \
+             names only sdt, io in .sdt_providers"
         )),
         "{line}"
     );
@@ -183,14 +184,15 @@ fn functions_that_the_kernel_calls() {
         let level = if name == "_fini" { "warning: " } else { "" };
         assert!(line.starts_with(&format!("{level}there is no function {name}; ")), "{line}");
         assert!(line.contains(said), "{line}");
-        let expected = format!("symbol {name}: must be a global function of the module's own text");
+        let expected =
+            format!("symbol {name}: must be a global function in the text of the module");
         let line = only(|f| f.symbol_named(name).set_st_info(elf::STB_LOCAL, elf::STT_FUNC));
         assert_eq!(line, expected);
         let mut fixture = Fixture::good();
         let data = fixture.data;
         fixture.symbol_named(name).section = Some(data);
         let said = said_of(&fixture.file());
-        let data = "a function in .data, which is not executable; fbt reads it as code";
+        let data = "a function in .data, which is not executable; fbt would disassemble it";
         for expected in [expected, format!("symbol {name}: {data}")] {
             assert!(said.contains(&expected), "{said:#?}");
         }
@@ -226,7 +228,7 @@ fn enabled_sites_are_calls_and_have_their_bounds() {
     for at in [0, 2, 6] {
         let line = only(|f| enabled_site(f, at, right));
         assert!(line.starts_with(
-            "sdt_is_enabled+0x0: an element of sdt_is_enabled is not the address of "
+            "sdt_is_enabled+0x0: an element of sdt_is_enabled is not the address of the call "
         ));
     }
     for bounds in [[(0, 8), (8, 0)], [(0, 0), (8, -8)], [(8, 0), (0, 0)]] {
@@ -251,7 +253,7 @@ fn the_symbol_of_the_bounds_is_where_they_are() {
     let mut right = Fixture::good();
     named(0)(&mut right);
     module(&right.file()).expect("the symbol of the bounds");
-    let expected = "symbol __sdt_is_enabled: is not where the bounds of sdt_is_enabled are; `_init` reads them there";
+    let expected = "symbol __sdt_is_enabled: does not contain the bounds of sdt_is_enabled, which `_init` reads there";
     assert_eq!(only(named(8)), expected);
 }
 
@@ -264,7 +266,7 @@ fn enabled_sites_that_are_not_in_the_file() {
         header[4..8].copy_from_slice(&elf::SHT_NOBITS.0.to_le_bytes());
         header[32..40].copy_from_slice(&(1_u64 << 50).to_le_bytes());
     }));
-    let expected = "sdt_is_enabled: 1125899906842624 bytes of a set, of which 0 are in the file; its elements have to be";
+    let expected = "sdt_is_enabled: 1125899906842624 bytes of a set, of which 0 are in the file; all elements must be in the file";
     assert!(said.iter().any(|line| line == expected), "{said:#?}");
 }
 
@@ -275,7 +277,8 @@ fn what_krtld_does_not_notice() {
     let said = said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
         header[8..16].copy_from_slice(&0_u64.to_le_bytes());
     }));
-    let expected = "relocation R_X86_64_64 against __start_sdt_is_enabled, which is in sdt_is_enabled, and that is not loaded";
+    let expected = "relocation R_X86_64_64 against __start_sdt_is_enabled, which is in \
+        sdt_is_enabled, a section that is not loaded";
     assert!(said.iter().any(|line| line.ends_with(expected)), "{said:#?}");
     let line = only(|f| {
         let symbol = f.symbol("counter", None, elf::STB_GLOBAL);
@@ -283,5 +286,5 @@ fn what_krtld_does_not_notice() {
     });
     assert!(line.starts_with("symbol counter: "), "{line}");
     let line = only(|f| f.note(".sdt_providers", b"proc\0io\0"));
-    assert!(line.starts_with("warning: provider io has probes, or is declared, and no "), "{line}");
+    assert!(line.starts_with("warning: provider io is declared or has probes, but no "), "{line}");
 }

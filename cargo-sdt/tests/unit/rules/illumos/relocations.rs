@@ -10,11 +10,14 @@ fn relocation_sections() {
     let file = with_header(Fixture::good().file(), ".rela.data", |header| {
         header[4] = elf::SHT_REL.0 as u8;
     });
-    assert_eq!(only_of(&file), ".rela.data: REL relocations; the loader takes RELA here");
+    assert_eq!(
+        only_of(&file),
+        ".rela.data: REL relocations; the loader supports only RELA on this architecture"
+    );
     for (at, value) in [(40, 1), (44, 77), (44, 0)] {
         let file = with_header(Fixture::good().file(), ".rela.data", |header| header[at] = value);
         let line = only_of(&file);
-        assert!(line.starts_with(".rela.data: relocations that belong to no section"), "{line}");
+        assert!(line.starts_with(".rela.data: relocations without a section"), "{line}");
     }
 }
 
@@ -26,7 +29,7 @@ fn tables_of_other_entries() {
             let line = only_of(&file);
             assert!(line.starts_with(&format!("{table}: ")), "{line}");
             assert!(
-                line.contains(&format!(" bytes in entries of {entry}; krtld divides")),
+                line.contains(&format!(" bytes in entries of {entry}; entries must have 24")),
                 "{line}"
             );
         }
@@ -42,10 +45,10 @@ fn relocations_of_other_types() {
         (elf::R_X86_64_GOTPCREL, "R_X86_64_GOTPCREL", "relocation-model=static"),
         (elf::R_X86_64_GOTPCRELX, "R_X86_64_GOTPCRELX", "relocation-model=static"),
         (elf::R_X86_64_REX_GOTPCRELX, "R_X86_64_REX_GOTPCRELX", "relocation-model=static"),
-        (elf::R_X86_64_GOTPC32, "R_X86_64_GOTPC32", "no global offset table"),
-        (elf::R_X86_64_GOT64, "R_X86_64_GOT64", "no global offset table"),
+        (elf::R_X86_64_GOTPC32, "R_X86_64_GOTPC32", "supports no global offset table"),
+        (elf::R_X86_64_GOT64, "R_X86_64_GOT64", "supports no global offset table"),
         (elf::R_X86_64_32, "R_X86_64_32", "code-model=kernel"),
-        (elf::R_X86_64_TPOFF32, "R_X86_64_TPOFF32", "no thread-local storage"),
+        (elf::R_X86_64_TPOFF32, "R_X86_64_TPOFF32", "cannot have thread-local storage"),
         (elf::R_X86_64_NONE, "R_X86_64_NONE", "use the target files"),
         (elf::RelocationType(200), "of type 200", "use the target files"),
     ] {
@@ -60,7 +63,10 @@ fn relocations_to_where_nothing_is() {
     for addend in [1 << 31, -(1 << 31), i64::MAX, i64::MIN] {
         let line = only(|f| f.relocation(1).r_addend = addend);
         assert!(line.starts_with(".text+0x7: call of mod_install"), "{line}");
-        assert!(line.ends_with(": functions of others are called at their start"), "{line}");
+        assert!(
+            line.ends_with(": a function of another module must be called at its start"),
+            "{line}"
+        );
     }
     let line = only(|f| f.relocation(1).r_addend = -4096);
     assert!(line.starts_with(".text+0x7: call of mod_install-0xffc: "), "{line}");
@@ -92,10 +98,10 @@ fn relocations_past_the_end_and_of_nothing() {
 #[test]
 fn fields_that_hold_something() {
     let line = only(|f| f.bytes(".text")[7] = 0xfc);
-    let expected = "relocation against mod_install: the field holds fc 00 00 00; krtld adds to it";
-    assert_eq!(line, format!(".text+0x7: {expected}, it must be 0"));
+    let expected = "relocation against mod_install: the field is fc 00 00 00; it must be 0";
+    assert_eq!(line, format!(".text+0x7: {expected}, because krtld adds to it"));
     let line = only(|f| f.bytes(".text")[2] = 0xfc);
-    assert!(line.starts_with(&format!(".text+0x2: relocation against {PROBE}: the field holds")));
+    assert!(line.starts_with(&format!(".text+0x2: relocation against {PROBE}: the field is ")));
 }
 
 #[test]
@@ -126,7 +132,7 @@ fn relocations_that_lead_astray() {
     });
     assert!(line.starts_with("symbol _fini: 0x63 bytes from +0xe on are not all in its section"));
     let line = only(|f| f.note(".sdt_depends", b"misc/mac\0"));
-    assert!(line.starts_with(".sdt_depends: is for the link step, "), "{line}");
+    assert!(line.starts_with(".sdt_depends: is an input of the link step, "), "{line}");
 }
 
 #[test]

@@ -15,9 +15,11 @@ fn symbol_tables() {
         with_header(file, ".symtab", |header| header[4..8].copy_from_slice(&kind.to_le_bytes()))
     };
     let line = only_of(&change(Fixture::good().file(), elf::SHT_DYNSYM.0));
-    assert_eq!(line, "0 symbol tables; krtld takes exactly one");
+    assert_eq!(line, "0 symbol tables; krtld requires exactly one");
     let file = with_header(Fixture::good().file(), ".symtab", |header| header[40] = 0);
-    assert!(only_of(&file).starts_with("the names of the symbols are not in a string table; "));
+    assert!(only_of(&file).starts_with(
+        "the names of the symbols are not in a string table, from which krtld reads them"
+    ));
 }
 
 #[test]
@@ -29,7 +31,9 @@ fn too_many_symbols() {
         }
     });
     assert!(
-        line.ends_with("symbols; old releases of krtld number them in 16 bits: strip local ones"),
+        line.ends_with(
+            "symbols; old releases of krtld use 16-bit symbol numbers: strip local symbols"
+        ),
         "{line}"
     );
 }
@@ -45,7 +49,7 @@ fn undefined_symbols() {
     assert!(line("puts").starts_with("note: uses a symbol, which is not known here: "));
     assert_eq!(
         line("dtrace_register"),
-        "symbol dtrace_register: undefined; drv/dtrace exports it, and the module does not depend on that"
+        "symbol dtrace_register: undefined; drv/dtrace exports it, but is not a dependency of the module"
     );
     assert!(
         line("__start_set_x")
@@ -55,7 +59,7 @@ fn undefined_symbols() {
         only(|f| {
             f.symbol("mac_open", None, elf::STB_LOCAL);
         }),
-        "symbol mac_open: undefined and local; krtld looks for global and weak symbols by their names only"
+        "symbol mac_open: undefined and local; krtld looks up only global and weak symbols"
     );
     let mut weak = Fixture::good();
     weak.named(".dynamic").delete = true;
@@ -68,7 +72,7 @@ fn undefined_symbols() {
     module(&dtrace.file()).expect("drv/dtrace has it");
 }
 
-/// What OPTE uses of the kernel.
+/// The kernel's symbols that OPTE uses.
 fn opte() -> Vec<&'static str> {
     include_str!("opte.txt").lines().filter(|line| !line.starts_with('#')).collect()
 }
@@ -104,7 +108,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
     let line = summary.warnings[0].to_string();
     assert!(line.contains("qprocson") || line.contains("mac_register"), "{line}");
     assert!(!line.contains("kmem_alloc"), "{line}");
-    // With the kernel's symbols, all are known.
+    // With the kernel's symbols, the check knows all of them.
     let all: Vec<_> = opte.iter().copied().chain(["mod_install"]).collect();
     let whole = kernel(&[("unix", &all)]);
     assert_eq!(
@@ -129,7 +133,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
     let summary = illumos_module(&driver, Against { file: None, kernel: &less })
         .expect("without the files of its dependencies, the symbol may exist");
     let line = summary.warnings[0].to_string();
-    assert!(line.contains("drv/dld, drv/ip, misc/dls, misc/mac may have it"), "{line}");
+    assert!(line.contains("drv/dld, drv/ip, misc/dls, misc/mac may define it"), "{line}");
 }
 
 #[test]
@@ -149,7 +153,8 @@ fn symbols_that_are_common_or_the_kernels() {
 #[test]
 fn indirect_functions() {
     let line = only(|f| f.symbol_named("_info").set_st_info(elf::STB_GLOBAL, elf::STT_GNU_IFUNC));
-    let expected = "symbol _info: an indirect function (STT_GNU_IFUNC) for krtld, which has none; ";
+    let expected =
+        "symbol _info: an indirect function (STT_GNU_IFUNC) for krtld, which supports none; ";
     assert!(line.starts_with(expected), "{line}");
 }
 
@@ -177,7 +182,9 @@ fn names_of_dependencies() {
     assert!(
         line("misc/a_module_with_too_long_a_name").ends_with("is too long for krtld (30 bytes)")
     );
-    assert!(line("misc/a b").ends_with("has characters in it that no module's name has"));
+    assert!(
+        line("misc/a b").ends_with("contains characters that the name of a module cannot have")
+    );
 }
 
 #[test]
@@ -193,13 +200,16 @@ fn dependencies_the_old_way() {
     assert_eq!(module(&fixture.file()).unwrap().depends, ["misc/mac", "drv/ip"]);
     let line = only(|f| add(f, 17));
     assert!(
-        line.starts_with("symbol _depends_on: not a string of the module with its NUL"),
+        line.starts_with("symbol _depends_on: not a string of the module that ends with a NUL"),
         "{line}"
     );
     let mut longer = Fixture::good();
     add(&mut longer, 99);
     let said = said_of(&longer.file());
     let has = |start| said.iter().any(|line: &String| line.starts_with(start));
-    assert!(has("symbol _depends_on: not a string of the module with its NUL"), "{said:#?}");
+    assert!(
+        has("symbol _depends_on: not a string of the module that ends with a NUL"),
+        "{said:#?}"
+    );
     assert!(has("symbol _depends_on: 0x63 bytes from +0x0 on are not all in"), "{said:#?}");
 }

@@ -7,16 +7,18 @@ unsafe extern "C" {
     static sdt_probe_func: *const ();
 }
 
-/// The kernel's function for a hit. Probe context.
+/// Returns the kernel's function for a hit. Probe context.
 pub(super) fn function() -> *const () {
-    // SAFETY: a variable of the kernel's, read in one access, each time anew as `sdt.ko` may come and go.
+    // SAFETY: a variable of the kernel, loaded in one access. It is loaded at each hit, because `sdt.ko` may be loaded
+    // or unloaded.
     unsafe { (&raw const sdt_probe_func).read_volatile() }
 }
 
-/// Whether a site has to look closer: the test on the hot path. It is that of C's macro, of one flag for all probes.
+/// Returns whether any probe is enabled: the test on the hot path, the same as in C's macro, of one flag for all
+/// probes.
 ///
 /// # Safety
-/// The pointer is not looked at.
+/// None: the pointer is not used.
 #[cfg(sdt_freebsd_since = "12")]
 #[inline(always)]
 pub unsafe fn may_fire(_: *const Probe) -> bool {
@@ -24,11 +26,11 @@ pub unsafe fn may_fire(_: *const Probe) -> bool {
         // sys/kern/kern_sdt.c, 12 to 14: whether any SDT probe of the system is enabled.
         static sdt_probes_enabled: bool;
     }
-    // SAFETY: a variable of the kernel's, read in one access.
+    // SAFETY: a variable of the kernel, loaded in one access.
     unsafe { (&raw const sdt_probes_enabled).read_volatile() }
 }
 
-/// Whether a site has to look closer: the test on the hot path. It is that of C's macro, of the probe's id.
+/// Returns whether the probe is enabled: the test on the hot path, the same as in C's macro, of the probe's id.
 ///
 /// # Safety
 /// `probe` is a record of this image.

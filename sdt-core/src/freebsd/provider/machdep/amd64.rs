@@ -21,7 +21,7 @@ pub(crate) struct TrapFrame {
 const_assert_eq!(size_of::<TrapFrame>(), 192);
 const_assert_eq!(offset_of!(TrapFrame, rip), 152);
 
-/// Makes the exception return to `resume`; what the handler has to return for that.
+/// Makes the exception return to `resume`. Returns the value that the handler must return.
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     /// "Emulate a nop": `bp_nop` returns to the frame's program counter as the handler left it.
     const DTRACE_INVOP_NOP: c_int = 4;
@@ -29,7 +29,7 @@ pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     DTRACE_INVOP_NOP
 }
 
-// Write protection of this CPU: functions of the kernel's since 12 (`sys/x86/x86/cpu_machdep.c`).
+// Write protection of this CPU: functions of the kernel since 12 (`sys/x86/x86/cpu_machdep.c`).
 #[cfg(sdt_freebsd_since = "12")]
 unsafe extern "C" {
     // Clears CR0.WP on this CPU; returns whether it was set.
@@ -41,7 +41,7 @@ unsafe extern "C" {
 #[cfg(not(sdt_freebsd_since = "12"))]
 use write_protection::{disable_wp, restore_wp};
 
-/// The same for 11, where every user of it does it by hand.
+/// The same for 11, which has no such functions.
 #[cfg(not(sdt_freebsd_since = "12"))]
 mod write_protection {
     use core::arch::asm;
@@ -52,10 +52,11 @@ mod write_protection {
     /// Clears CR0.WP on this CPU; returns whether it was set.
     pub(super) fn disable_wp() -> bool {
         let cr0: u64;
-        // SAFETY: reads a register.
+        // SAFETY: the instruction only reads a register.
         unsafe { asm!("mov {}, cr0", out(reg) cr0, options(nostack, preserves_flags)) };
         // Without `nomem`: stores are not to be moved across it.
-        // SAFETY: the kernel's own stores are no longer held to its own protections, until `restore_wp`.
+        // SAFETY: this lets the kernel's stores ignore its page protection until `restore_wp`; interrupts are off
+        // meanwhile (`store`).
         unsafe { asm!("mov cr0, {}", in(reg) cr0 & !WP, options(nostack, preserves_flags)) };
         cr0 & WP != 0
     }
@@ -63,20 +64,20 @@ mod write_protection {
     /// Sets CR0.WP on this CPU if `wp`.
     pub(super) fn restore_wp(wp: bool) {
         let cr0: u64;
-        // SAFETY: reads a register.
+        // SAFETY: the instruction only reads a register.
         unsafe { asm!("mov {}, cr0", out(reg) cr0, options(nostack, preserves_flags)) };
         let cr0 = if wp { cr0 | WP } else { cr0 };
-        // SAFETY: as it was before `disable_wp`.
+        // SAFETY: restores the value before `disable_wp`.
         unsafe { asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags)) };
     }
 }
 
-/// Whether text can be written to: with CR0.WP clear, all that is mapped.
+/// Returns whether text can be written: with CR0.WP clear, all mapped text can.
 pub(crate) fn is_writable(_: usize, _: usize) -> bool {
     true
 }
 
-/// Stores bytes of text, as fbt does: with write protection off on this CPU.
+/// Stores bytes of text, like fbt, with write protection off on this CPU.
 ///
 /// # Safety
 /// As [`Patcher::store`](crate::patch::Patcher::store).
@@ -94,6 +95,6 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     cpu::interrupts_restore(interrupts);
 }
 
-/// What every CPU does to execute text as it is now: nothing but return from the interrupt that called this,
-/// which serialises (Intel SDM volume 3, 9.3).
+/// Makes this CPU execute the current text: does nothing, because the return from the interrupt that called this
+/// serialises (Intel SDM volume 3, 9.3).
 pub(crate) fn on_this_cpu() {}

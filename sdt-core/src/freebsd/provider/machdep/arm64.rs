@@ -93,7 +93,7 @@ type GetWritableAddr = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> bo
 /// writable, and its own fbt stores to it directly (`sys/cddl/dev/fbt/aarch64/fbt_isa.c`).
 fn kernels_get_writable_addr() -> Option<GetWritableAddr> {
     let address: usize;
-    // A weak symbol, so that kernels without it load the module all the same. Rust has weak imports in assembly only.
+    // A weak symbol, so that kernels without it load the module. Rust has weak imports in assembly only.
     // SAFETY: loads a word that the loader has relocated: the function's address, or 0.
     unsafe {
         asm!(
@@ -108,14 +108,14 @@ fn kernels_get_writable_addr() -> Option<GetWritableAddr> {
     unsafe { core::mem::transmute::<usize, Option<GetWritableAddr>>(address) }
 }
 
-/// Whether text can be written to: it has a writable alias.
+/// Returns whether text can be written: whether it has a writable alias.
 pub(crate) fn is_writable(address: usize, _: usize) -> bool {
     writable(address).is_some()
 }
 
-/// Makes this CPU execute text as it is now. The caches are coherent already, so this drops the contents of the
-/// pipeline (Arm ARM B2.2.5).
+/// Makes this CPU execute the current text. The caches are coherent already, so this drops the contents of the pipeline
+/// (Arm ARM B2.2.5).
 pub(crate) fn on_this_cpu() {
-    // SAFETY: a barrier.
+    // SAFETY: the instruction is a barrier.
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }

@@ -1,5 +1,5 @@
-//! What differs by architecture in FreeBSD's kernel: the trap frame, what a breakpoint handler returns, and
-//! how text is written.
+//! The parts of FreeBSD's kernel that differ between architectures: the trap frame, the result of a breakpoint handler,
+//! and the writing of text.
 //!
 //! Each file has `TrapFrame`, [`redirect`], [`is_writable`], [`store`] and [`on_this_cpu`].
 

@@ -36,14 +36,14 @@ const_assert_eq!(offset_of!(TrapFrame, stval), 264);
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     /// `sd ra, 0(sp)`
     const STORE_RA: c_int = 0x0011_3023;
-    /// What the kernel adds to `tf_sepc` for it: `INSN_SIZE`.
+    /// The number that the kernel adds to `tf_sepc` for it: `INSN_SIZE`.
     const LENGTH: usize = 4;
     frame.sepc = (resume - LENGTH) as u64;
     frame.sp = &raw const frame.stval as u64;
     STORE_RA
 }
 
-/// Whether text can be written to: the kernel's and its modules' can.
+/// Returns whether text can be written: that of the kernel and of its modules can.
 pub(crate) fn is_writable(_: usize, _: usize) -> bool {
     true
 }
@@ -60,9 +60,8 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     }
 }
 
-/// What every hart does to execute text as it is now: `fence.i` orders only its own fetches after the stores
-/// it sees (Zifencei).
+/// Makes this hart execute the current text: `fence.i` orders only its own fetches after the stores it sees (Zifencei).
 pub(crate) fn on_this_cpu() {
-    // SAFETY: a fence.
+    // SAFETY: the instruction is a fence.
     unsafe { asm!("fence.i", options(nostack, preserves_flags)) };
 }

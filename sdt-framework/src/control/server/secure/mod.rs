@@ -58,9 +58,10 @@ impl fmt::Display for End {
             ),
             Self::Forged => f.write_str("connection closed: message authentication failed"),
             Self::Silent => f.write_str("connection closed: the peer timed out"),
-            Self::NoRandomness => {
-                f.write_str("connection refused: the kernel has no random bytes yet")
-            }
+            Self::NoRandomness => f.write_str(
+                "connection refused: the kernel has no random bytes yet; try again \
+                 later",
+            ),
         }
     }
 }

@@ -110,7 +110,7 @@ pub(super) struct Module {
 }
 
 impl Module {
-    /// Its `module_t`: a pointer that means nothing to the one who gets it.
+    /// Its `module_t`, an opaque pointer.
     pub(super) fn handle(&self) -> u64 {
         (&raw const *self) as u64
     }

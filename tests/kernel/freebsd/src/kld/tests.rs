@@ -107,7 +107,7 @@ impl Linker<Machine> {
         self.kernel.answers.borrow_mut().insert(event, error);
     }
 
-    /// Nothing is left of anything.
+    /// No state is left.
     fn assert_empty(&self) {
         assert_eq!(self.files(), []);
         assert!(self.modules.lock().is_empty());
@@ -317,7 +317,7 @@ fn modules_may_refuse_to_go() {
             linker.assert_empty();
         }
     }
-    // Not to know about MOD_QUIESCE is no objection.
+    // A module that does not support MOD_QUIESCE can be unloaded.
     for error in [errno::EOPNOTSUPP, errno::EINVAL] {
         let linker = linker();
         linker.load("one.ko", &module("one").finish()).unwrap();

@@ -24,7 +24,7 @@ pub enum LoadError {
     Machine(u16),
     #[error("no section header table, or not inside the file")]
     SectionTable,
-    /// No section takes memory.
+    /// The file has no section that occupies memory.
     #[error("file has no contents")]
     NoContents,
     #[error("file must have exactly one symbol table, not {0}")]
@@ -49,7 +49,7 @@ pub enum LoadError {
     RelocationSection { section: usize },
     #[error("there is no symbol with index {index}")]
     SymbolIndex { index: usize },
-    /// In a section that is not loaded, behind its section's end, or in the common block.
+    /// The symbol is in a section that is not loaded, after its section's end, or in the common block.
     #[error("symbol {name} is not inside a section that is loaded")]
     SymbolPlace { name: String },
     #[error("symbol {name} undefined")]
@@ -57,7 +57,7 @@ pub enum LoadError {
     /// `place` is a section and an offset there, or an offset in the file's memory.
     #[error("{error}, symbol index {symbol}, at {place}")]
     Relocation { place: String, symbol: usize, error: RelocationError },
-    /// Not in the first page, or of the wrong size.
+    /// The program header table is not in the first page, or has the wrong size.
     #[error("Unreadable program headers")]
     ProgramHeaders,
     /// More segments to load than FreeBSD has room for (`MAXSEGS`).

@@ -65,7 +65,7 @@ pub struct Linked {
     pub(super) destructors: Vec<Range<usize>>,
 }
 
-/// It is an image of which more is known.
+/// A linked file can be used as an image.
 impl Deref for Linked {
     type Target = Image;
 
@@ -122,7 +122,7 @@ impl Linked {
         arrays
             .iter()
             .flat_map(|array| self.pointers(array.clone()))
-            // As link_elf_invoke_cbs does.
+            // The same steps as in link_elf_invoke_cbs().
             .filter(|&function| function != 0 && function != u64::MAX)
     }
 

@@ -46,8 +46,8 @@ pub(super) struct Relocatable<'a> {
 impl<'a> Relocatable<'a> {
     /// Checks a file and lays its sections out.
     ///
-    /// Sections of one protection come together, each group on pages of its own: what FreeBSD reaches
-    /// with the linker script of its kernel modules (`ldscript.kmod.amd64`).
+    /// Sections with the same protection are adjacent, and each group is on pages of its own. FreeBSD obtains the same
+    /// layout with the linker script of its kernel modules (`ldscript.kmod.amd64`).
     pub(super) fn parse(data: &'a [u8], machine: Machine) -> Result<Self, LoadError> {
         let object = Object::parse(data, machine.number())?;
         let mut sections = Vec::new();

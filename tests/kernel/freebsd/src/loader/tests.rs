@@ -44,7 +44,7 @@ fn sites_and_functions_are_there_for_listings() {
     assert_eq!(image.sites(), [site]);
 }
 
-/// With code, constants, data, zeros, and relocations of every kind that is taken.
+/// A file with code, constants, data, zeros, and relocations of every supported type.
 fn good() -> Vec<u8> {
     let mut file = Builder::new();
     let (text, data) = (file.text(), file.data());

@@ -25,7 +25,7 @@ pub(super) mod tracepoint {
 /// `struct sdt_probe`. `version` and `prov` are where they always were.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// Its size, which is its version.
+    /// Its size, which is also its version.
     pub(super) size: usize,
     pub(super) module: usize,
     pub(super) function: usize,

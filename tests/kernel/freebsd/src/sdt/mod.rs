@@ -88,13 +88,13 @@ struct Providers {
 struct Provider {
     name: CString,
     id: ProviderId,
-    /// In how many sets it is.
+    /// The number of sets that contain the provider.
     references: u32,
 }
 
 #[derive(Debug)]
 struct Probes {
-    /// By the addresses of their records.
+    /// The keys are the addresses of the records.
     all: BTreeMap<u64, Probe>,
     /// Number of enabled probes (`sdt_probes_enabled_count`).
     enabled: usize,
@@ -110,13 +110,13 @@ struct Probe {
     /// DTrace's id; `None` if another record was first with these names.
     created: Option<ProbeId>,
     enabled: bool,
-    /// With the file that each is of.
+    /// Each with its file.
     argtypes: Vec<(u32, ArgType)>,
     tracepoints: Vec<(u32, Tracepoint)>,
 }
 
 impl<H: Host, M: Machdep> Sdt<H, M> {
-    /// Nothing has been loaded.
+    /// Creates the state before any file is loaded.
     pub const fn new(framework: &'static Dtrace<H>, machdep: M) -> Self {
         let probes = Probes { all: BTreeMap::new(), enabled: 0 };
         let providers = Providers { list: Vec::new(), declared: Vec::new() };

@@ -13,7 +13,7 @@ fn cut(text: &[u8], size: usize) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// The module: what the record says, or else the file's name without `.ko`.
+/// The module: the name in the record, or else the file's name without `.ko`.
 pub(super) fn module(given: &CStr, file: &str) -> CString {
     if !given.is_empty() {
         return cut(given.to_bytes(), MODULE_NAME_LEN);
@@ -27,7 +27,7 @@ pub(super) fn of_file(file: &str) -> CString {
     cut(stem.unwrap_or(file).as_bytes(), MODULE_NAME_LEN)
 }
 
-/// The function: what the record says, or else `none`.
+/// The function: the name in the record, or else `none`.
 pub(super) fn function(given: &CStr) -> CString {
     if given.is_empty() { c"none".into() } else { cut(given.to_bytes(), FUNCTION_NAME_LEN) }
 }

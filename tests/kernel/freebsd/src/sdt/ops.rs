@@ -36,7 +36,7 @@ unsafe fn sdt<'a, H: Host, M>(arg: *mut c_void) -> &'a Sdt<H, M> {
     unsafe { &*arg.cast_const().cast() }
 }
 
-/// Nothing: probes come with files.
+/// Does nothing: files bring their probes.
 unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
 
 unsafe extern "C" fn enable<H: Host, M: Machdep>(
@@ -65,7 +65,7 @@ unsafe extern "C" fn getargdesc<H: Host, M: Machdep>(
     sdt.describe_argument(record as u64, desc);
 }
 
-/// `sdt_getargval` of 15: behind the sixth argument there is none. Probe context.
+/// `sdt_getargval` of FreeBSD 15: arguments after the sixth are not supported. Probe context.
 unsafe extern "C" fn getargval<H: Host, M: Machdep>(
     arg: *mut c_void,
     _id: u32,

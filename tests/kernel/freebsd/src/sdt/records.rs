@@ -39,7 +39,7 @@ pub(super) struct Provider {
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) address: u64,
-    /// Its `version`, if that is not the size that this release's records have. Nothing else of it is read.
+    /// Its `version`, if it differs from the size of this release's records. The rest of the record is not read.
     pub(super) content: Result<Content, i32>,
 }
 
@@ -192,9 +192,9 @@ impl Reader<'_> {
         records.map(|record| self.tracepoint(record)).collect()
     }
 
-    /// FreeBSD patches whatever its rules of distance and alignment admit; what those do not is passed over
-    /// when the file is there. (So does arm64's what it cannot write to; here that is refused like all else
-    /// that is not code of the file.)
+    /// FreeBSD patches every site that meets its rules for distance and alignment; it skips all other sites when it
+    /// loads the file. (arm64 also skips sites that it cannot write to; this kernel refuses them, like every site that
+    /// is not code of the file.)
     fn tracepoint(&self, record: u64) -> Result<(u64, Tracepoint), Fault> {
         let tracepoint = Tracepoint {
             patchpoint: self.word(record, tracepoint::PATCHPOINT),

@@ -28,7 +28,7 @@ const SDT_PROVIDER: u64 = 0xffff_ffff_8030_0000;
 
 type Framework = Dtrace<Uniprocessor>;
 
-/// With memory for all consumers that there can be.
+/// A kernel with memory for the greatest number of consumers.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
         Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * Record::SIZE };

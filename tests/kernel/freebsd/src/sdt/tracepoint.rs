@@ -159,7 +159,7 @@ mod tests {
             let tracepoint = Tracepoint { patchpoint, target: BASE };
             assert!(!tracepoint.is_valid(X86_64), "{patchpoint:#x}");
         }
-        // As far apart as 64 bits go.
+        // The greatest distance of 64 bits.
         let tracepoint = Tracepoint { patchpoint: KERNSTART, target: u64::MAX };
         assert!(tracepoint.is_valid(X86_64));
         for patchpoint in [BASE + 2, BASE + 1] {

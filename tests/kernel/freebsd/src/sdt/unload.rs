@@ -19,7 +19,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
             ));
             return false;
         }
-        // Only an own provider's probe can still be enabled: FreeBSD then leaves all of them to that provider.
+        // Only a probe of the file's own provider can still be enabled: FreeBSD then leaves all probes to that
+        // provider.
         let _ = self.framework.destroy_module(&names::of_file(&file.name));
         self.unlink(file.id) && self.unload_providers(file.id)
     }

@@ -26,7 +26,7 @@ pub struct Call {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// Its address; 0 as long as it is not defined.
+    /// Its address; 0 until it is defined.
     pub value: u64,
     /// Bytes it is of.
     pub size: u64,

@@ -131,7 +131,7 @@ fn with_next_dynamic(file: Vec<u8>, link_to_strings: bool) -> Vec<u8> {
     let mut file = file;
     let headers = u64::from_le_bytes(*file[40..].first_chunk().unwrap()) as usize;
     for at in (headers..file.len()).step_by(64) {
-        // Not loaded, of 16 bytes: there is no other section like it.
+        // The only section that is not loaded and has 16 bytes.
         if file[at + 4] == 1 && file[at + 8] == 0 && file[at + 32] == 16 {
             file[at + 4] = elf::SHT_DYNAMIC.0 as u8;
             file[at + 40] = strings;
@@ -206,7 +206,7 @@ fn relocation_types() {
         "relocation error: R_AMD64_32: file /kernel/misc/amd64/reloc: symbol mod_install: value \
          0xffffffff80100000 does not fit"
     ));
-    // What krtld does wrong without a word.
+    // Errors that krtld makes without a message.
     for kind in [elf::R_X86_64_GOTPCREL, elf::R_X86_64_GOTPCRELX, elf::R_X86_64_REX_GOTPCRELX] {
         let said = of(kind);
         assert!(said[0].contains("a relocation through the global offset table"), "{said:?}");

@@ -13,7 +13,7 @@ use crate::sdt::{Machine as Text, Sdt};
 
 type Framework = Dtrace<Uniprocessor>;
 
-/// With memory for all consumers that there can be.
+/// A kernel with memory for the greatest number of consumers.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
         Config { providers: 32, probes: 32, ecbs: 32, consumers: 2, buffer: 16 * Record::SIZE };

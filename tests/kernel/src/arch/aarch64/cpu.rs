@@ -81,8 +81,8 @@ pub(crate) fn restore_interrupts(enabled: bool) {
     }
 }
 
-/// Enables interrupts and sleeps until one comes; none that comes in between is missed: one that is
-/// pending ends the sleep, masked or not. Called with interrupts off; returns with interrupts on.
+/// Enables interrupts and sleeps until an interrupt arrives. No interrupt is missed: a pending one ends the sleep even
+/// if it is masked. Called with interrupts off; returns with interrupts on.
 pub(crate) fn wait_for_interrupt() {
     wfi();
     restore_interrupts(true);

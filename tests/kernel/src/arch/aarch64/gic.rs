@@ -23,7 +23,7 @@ pub(crate) const UART: IntId = IntId::spi(1);
 
 /// Everything that can come has this priority.
 const PRIORITY: u8 = 0x80;
-/// Nothing is masked by priority.
+/// No interrupt is masked by its priority.
 const LOWEST: u8 = 0xff;
 
 /// The controller, for CPUs that start and have their interrupts off.
@@ -44,8 +44,8 @@ pub(crate) fn init(distributor: u64, redistributors: u64, cpus: usize) {
     let mut gic =
         unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus, false) };
     gic.setup(0);
-    // By edge: the reader of the line takes all bytes that have arrived, so a byte that arrives then makes
-    // an edge; and one that is left lying does not interrupt again and again.
+    // Edge-triggered: the reader of the line reads all bytes that have arrived, so the next byte makes an edge; and an
+    // unread byte does not interrupt repeatedly.
     let configured = gic
         .set_trigger(UART, None, Trigger::Edge)
         .and_then(|()| gic.set_interrupt_priority(UART, None, PRIORITY))
@@ -74,7 +74,7 @@ pub(crate) fn enable_cpu(cpu: usize) {
 }
 
 fn send(interrupt: IntId) {
-    // What has been stored so far must be there for those who are interrupted (Arm ARM, ICC_SGI1R_EL1).
+    // Earlier stores must be visible to the interrupted CPUs (Arm ARM, ICC_SGI1R_EL1).
     dsb(ISHST);
     // All but the sender.
     GicCpuInterface::send_sgi(interrupt, SgiTarget::All, SgiTargetGroup::CurrentGroup1)

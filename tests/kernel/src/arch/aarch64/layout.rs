@@ -1,4 +1,4 @@
-//! Where memory is mapped.
+//! The memory map.
 
 pub(crate) use page_table_entry::aarch64::A64PTE as Entry;
 use page_table_multiarch::MappingFlags;

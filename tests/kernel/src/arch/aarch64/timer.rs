@@ -12,8 +12,8 @@ const TICK_HZ: u64 = 250;
 /// The counter at boot.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The counter that all CPUs share. It may be read ahead of what comes before; a timestamp may be some
-/// instructions early.
+/// Reads the counter that all CPUs share. The CPU may read it before earlier instructions complete, so a timestamp may
+/// be some instructions early.
 fn counter() -> u64 {
     CNTVCT_EL0.get()
 }

@@ -28,7 +28,7 @@ impl Uart {
     pub(crate) unsafe fn new() -> Self {
         let registers = NonNull::new(layout::direct(ADDRESS) as *mut PL011Registers);
         let registers = registers.expect("the direct map is not at 0");
-        // SAFETY: device memory in the direct map, by the caller's contract ours alone.
+        // SAFETY: device memory in the direct map; the contract of `new` gives this port to one owner.
         let mut uart = Pl011::new(unsafe { UniqueMmioPointer::new(registers) });
         assert!(uart.read_identification().is_valid(), "no PL011 at {ADDRESS:#x}");
         let config = LineConfig {
@@ -58,7 +58,7 @@ impl Uart {
         length
     }
 
-    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    /// Sends as many of the bytes as the port accepts at once, and returns their number.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
         let mut sent = 0;
         for &byte in bytes {

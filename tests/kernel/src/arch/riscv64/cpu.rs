@@ -1,4 +1,4 @@
-//! One CPU, which is a hart: its number, its interrupt flag, what it needs when it takes a trap.
+//! One CPU, which is a hart: its number, its interrupt flag, and its data for the entry of traps.
 
 use alloc::boxed::Box;
 use core::arch::asm;
@@ -13,11 +13,11 @@ pub(crate) const MAX_CPUS: usize = 16;
 /// Enough for a panic.
 const EMERGENCY_STACK: usize = 32 << 10;
 
-/// What tp and, outside of the first instructions of a trap, sscratch point to. On FreeBSD tp points to
-/// per-CPU data too (`sys/riscv/include/pcpu.h`); modules leave it alone.
+/// The per-CPU data to which tp points, and sscratch except in the first instructions of a trap. On FreeBSD tp points
+/// to per-CPU data too (`sys/riscv/include/pcpu.h`); modules do not change it.
 #[repr(C, align(16))]
 pub(crate) struct Local {
-    /// For [`crate::traps`]: t0, sp and t1 of what was interrupted.
+    /// For [`crate::traps`]: t0, sp and t1 of the interrupted code.
     pub(crate) saved: UnsafeCell<[u64; 3]>,
     /// Lowest address of the stack. Emergency and boot stacks are above all others.
     pub(crate) stack_bottom: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Local {
     pub(crate) number: u64,
 }
 
-/// Where a trap goes whose frame the stack has no room for, and above it the data of the CPU.
+/// The stack for a trap whose frame does not fit on the current stack; the data of the CPU is above it.
 #[repr(C, align(16))]
 struct Emergency {
     stack: UnsafeCell<[u8; EMERGENCY_STACK]>,
@@ -80,8 +80,8 @@ pub(crate) fn stack_bottom() -> u64 {
 /// Disables interrupts and says whether they were on. Probe context.
 pub(crate) fn interrupts_off() -> bool {
     let before: usize;
-    // One instruction, so that no interrupt comes between asking and disabling. Without `nomem`: what
-    // follows must not be moved out.
+    // One instruction, so that no interrupt occurs between reading the flag and disabling. Without `nomem`: the code
+    // that follows must not be moved before it.
     // SAFETY: disabling interrupts has no effect on memory or other registers.
     unsafe { asm!("csrrci {}, sstatus, 2", out(reg) before, options(nostack, preserves_flags)) };
     before & 2 != 0
@@ -95,8 +95,8 @@ pub(crate) fn restore_interrupts(enabled: bool) {
     }
 }
 
-/// Enables interrupts and sleeps until one comes; none that comes in between is missed. Called with
-/// interrupts off; returns with interrupts on.
+/// Enables interrupts and sleeps until an interrupt arrives; no interrupt is missed. Called with interrupts off;
+/// returns with interrupts on.
 pub(crate) fn wait_for_interrupt() {
     // Resumes when an interrupt is pending, whether or not it may be taken.
     riscv::asm::wfi();

@@ -28,9 +28,8 @@ pub(crate) fn wake_others() {
     send();
 }
 
-/// Stops all other CPUs, which look at the panic flag when they are interrupted. There are no non-maskable
-/// interrupts, so one that has its interrupts off goes on until they are on again; none of that code
-/// uses the line to the host.
+/// Stops all other CPUs, which check the panic flag when they are interrupted. RISC-V has no non-maskable interrupts,
+/// so a CPU with interrupts off continues until it enables them; none of that code uses the line to the host.
 pub(crate) fn stop_others() {
     // Whether it can be done or not, a panic goes on.
     let _ = sbi_rt::send_ipi(others());

@@ -16,7 +16,7 @@ impl Uart {
     /// Sets the port up.
     ///
     /// # Panics
-    /// When there is no 16550 where the device tree says.
+    /// If the address from the device tree has no 16550.
     ///
     /// # Safety
     /// Two of these must not be used at the same time.
@@ -32,7 +32,7 @@ impl Uart {
             ..Config::default()
         };
         uart.init(config).expect("no 16550 where the device tree says");
-        // What the firmware has printed is no frame; this ends it.
+        // The output of the firmware is not a frame; this byte ends it.
         uart.send_bytes_exact(&[0]);
         Self(uart)
     }
@@ -45,7 +45,7 @@ impl Uart {
         length
     }
 
-    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    /// Sends as many of the bytes as the port accepts at once, and returns their number.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
         self.0.send_bytes(bytes)
     }

@@ -104,8 +104,8 @@ pub(crate) fn restore_interrupts(enabled: bool) {
     }
 }
 
-/// Enables interrupts and sleeps until one comes; none that comes in between is missed. Called with
-/// interrupts off; returns with interrupts on.
+/// Enables interrupts and sleeps until an interrupt arrives; no interrupt is missed. Called with interrupts off;
+/// returns with interrupts on.
 pub(crate) fn wait_for_interrupt() {
     x86_64::instructions::interrupts::enable_and_hlt();
 }

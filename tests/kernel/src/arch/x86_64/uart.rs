@@ -19,7 +19,7 @@ impl Uart {
     /// # Safety
     /// Two of these must not be used at the same time.
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: COM1 is ours, by the caller's contract ours alone.
+        // SAFETY: the caller guarantees that no other code uses COM1.
         let mut uart = unsafe { Uart16550::new_port(COM1) }.expect("COM1's address is valid");
         let config = Config {
             interrupts: IER::DATA_READY,
@@ -35,7 +35,7 @@ impl Uart {
         self.0.receive_bytes(buffer)
     }
 
-    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    /// Sends as many of the bytes as the port accepts at once, and returns their number.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
         self.0.send_bytes(bytes)
     }

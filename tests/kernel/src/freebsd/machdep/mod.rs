@@ -1,4 +1,4 @@
-//! What only one architecture's FreeBSD has: the symbols, and how text is written to.
+//! The architecture-specific parts of FreeBSD: the symbols, and writing to text.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -43,7 +43,7 @@ pub(super) struct Machine {
 /// Reads the tree.
 ///
 /// # Panics
-/// When the machine is not one that this kernel can run on; the message says what it wants.
+/// If this kernel cannot run on the machine; the message names the requirement.
 pub(super) fn machine(address: u64) -> Machine {
     let tree = tree(address).expect("no device tree");
     let gic = tree

@@ -5,7 +5,7 @@
 //! HSM). The table built here maps RAM's first GiB at the kernel's address and the first 4 GiB at the
 //! direct map, and serves until [`paging`](crate::paging) has built the real ones.
 //!
-//! Only the first hart that arrives at `start` boots; what another one does there is in [`super::harts`].
+//! Only the first hart that arrives at `start` boots; [`super::harts`] handles the others.
 
 use core::arch::global_asm;
 
@@ -76,9 +76,9 @@ start:
     call boot_entry
     unimp
 
-    // Switches from physical addresses to the kernel's, and moves sp and ra along: a2 is the physical
-    // address of a root table. Nothing maps this code where it is, so the fetch behind the switch faults,
-    // and the fault goes on at the vector. Changes t0 and t1.
+    // Switches from physical addresses to the kernel's, and moves sp and ra along: a2 is the physical address of a root
+    // table. The new tables do not map this code at its current address, so the fetch after the switch faults, and
+    // execution continues at the vector. Changes t0 and t1.
     .global enable_paging
 enable_paging:
     li t0, {base}

@@ -82,7 +82,7 @@ pub(super) fn start_others() -> usize {
     let entry = paging::kernel_physical(&raw const hart_start as u64);
     for (number, &hart) in harts.iter().enumerate().skip(1) {
         let stack = Stack::new(number);
-        // At the top of its own stack, where nothing is yet.
+        // At the top of its own stack, which is empty.
         let at = stack.top - size_of::<Variables>() as u64;
         let variables = Variables {
             root: paging::root(),

@@ -73,7 +73,7 @@ ap_entry:       .quad 0
 ap_number:      .quad 0
 ap_end:
 
-    // At the kernel's address: the low mapping goes away with the switch of tables.
+    // At the kernel's address: the switch of tables removes the low mapping.
     .section .text.ap, "ax"
 ap_long_mode:
     movq %rbx, %cr3

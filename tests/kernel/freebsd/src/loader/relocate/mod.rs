@@ -1,7 +1,7 @@
 //! Relocations, by machine.
 //!
-//! Each machine's file says which types FreeBSD's linker knows there, which look at a symbol, and what
-//! becomes of the field. Ranges, which FreeBSD does not look at, are checked.
+//! Each machine's file defines the types that FreeBSD's linker supports there, which of them use a symbol, and the new
+//! value of the field. In addition to FreeBSD's checks, ranges are checked.
 
 pub(super) mod aarch64;
 pub(super) mod riscv64;

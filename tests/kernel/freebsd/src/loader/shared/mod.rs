@@ -1,5 +1,4 @@
-//! ET_DYN files: their segments in place, relocated by what their dynamic section says
-//! (`sys/kern/link_elf.c`).
+//! ET_DYN files: loads their segments, and relocates them as their dynamic section requires (`sys/kern/link_elf.c`).
 
 mod dynamic;
 mod segments;
@@ -136,8 +135,8 @@ impl<'a> Shared<'a> {
         self.machine.apply(&relocation, rest).map_err(refuse)
     }
 
-    /// `elf_lookup`: a local symbol is what it says; another one is looked for by its name, in the
-    /// file first, then everywhere.
+    /// `elf_lookup`: a local symbol has its own value; any other symbol is looked up by name, first in the file, then
+    /// in all files.
     fn symbol(
         &self,
         index: usize,
@@ -260,7 +259,7 @@ impl<'a> Shared<'a> {
         starts.map(|symbol| base.wrapping_add(symbol.st_value.get(LE))).collect()
     }
 
-    /// Chains of the hash table that never end: who looks for a symbol that is not there goes round for ever.
+    /// Chains of the hash table that never end: a lookup of a missing symbol would loop for ever.
     fn check_chains(&self) -> Result<(), LoadError> {
         let chains = entries::<Word>(&self.bytes, &self.dynamic.chains);
         for bucket in entries::<Word>(&self.bytes, &self.dynamic.buckets) {

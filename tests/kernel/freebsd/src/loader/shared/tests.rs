@@ -33,7 +33,7 @@ fn instruction(image: &Linked, address: u64) -> u32 {
     u32::from_le_bytes(*image.bytes()[address as usize..].first_chunk().unwrap())
 }
 
-/// With relocations of every kind that is taken, sets, and arrays of functions.
+/// A file with relocations of every supported type, sets, and arrays of functions.
 fn good() -> SharedBuilder {
     let mut file = new();
     let printf = file.undefined("printf", false);
@@ -175,7 +175,7 @@ fn a_file_cut_off_anywhere_is_refused() {
 #[test]
 fn no_damage_makes_the_loader_panic() {
     let file = good().finish();
-    // What lies between the tables is zero and of no meaning.
+    // The bytes between the tables are zero and unused.
     let meaningful = |at: usize| file[at] != 0 || at < 0x400 || at >= DYNAMIC as usize;
     for at in (0..file.len()).filter(|&at| meaningful(at)) {
         for value in [0, 1, 0x7f, 0x80, 0xff, !file[at]] {

@@ -156,7 +156,7 @@ fn arguments_are_as_their_records_say() {
         linker.types("test:::whole"),
         [typed("int", ""), typed("struct bio *", "bufinfo_t *"), typed("", "")]
     );
-    // As many as there are records; what has no record in between is untyped.
+    // There are as many arguments as records; an argument without a record in between has no type.
     assert_eq!(linker.types("test:::holes"), [typed("int", ""), typed("", "")]);
     let cut = "x".repeat(127);
     assert_eq!(linker.types("test:::long"), [typed(&cut, &cut)]);

@@ -35,7 +35,7 @@ fn records_of_another_version_are_ignored() {
         let linker = kernel_of(Memory::default(), release(running));
         let mut file = SdtBuilder::of(release(running), "one");
         let provider = file.provider("test");
-        // As the other release's header makes it.
+        // A record as the other release's header defines it.
         let mut other = SdtBuilder::of(release(built), "one");
         let size = other.probe_words(Number(0), ["", "", ""]).len();
         let mut words = vec![Number(0); size];

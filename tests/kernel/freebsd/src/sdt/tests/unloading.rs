@@ -37,7 +37,7 @@ fn the_only_file_of_a_provider_stays_while_anybody_has_dtrace_open() {
         linker.log();
         let refusal = linker.unload("one.ko").unwrap_err();
         assert_eq!(refusal.to_string(), "can't unload file: Device busy");
-        // Neither the module nor anybody at the console has been told; but the probes are gone.
+        // The kernel calls no function of the module and prints nothing on the console, but the probes are removed.
         assert_eq!((linker.log(), linker.console()), (vec![], vec![]));
         assert_eq!(linker.probes(), [""; 0]);
         assert_eq!(linker.files().len(), 1);
@@ -78,7 +78,7 @@ fn a_module_that_refuses_to_go_has_lost_its_probes() {
     *linker.kernel().memory.unload_answer.lock().unwrap() = errno::EBUSY;
     linker.unload("one.ko").unwrap_err();
     assert_eq!(linker.probes(), [""; 0]);
-    // Its provider is unregistered, and another file may bring it again.
+    // Its provider is unregistered, and another file may register it again.
     linker.load("two.ko", &one(release::DEFAULT, "two", "proc").0).unwrap();
     assert_eq!(linker.probes(), ["proc:two:none:exec-success"]);
     *linker.kernel().memory.unload_answer.lock().unwrap() = 0;
