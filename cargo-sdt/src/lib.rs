@@ -104,7 +104,7 @@ pub mod internal {
         pub use crate::targets::{CODE_SHAPE, Target, write};
     }
     pub mod toolchain {
-        pub use crate::toolchain::Toolchain;
+        pub use crate::toolchain::{Toolchain, profile_flags};
     }
     pub mod whole {
         pub use crate::whole::write;

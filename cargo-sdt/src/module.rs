@@ -17,7 +17,7 @@ use crate::progress::step;
 use crate::project::{Project, companion_of};
 use crate::setup::{self, SetupError};
 use crate::targets::Target;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, profile_flags};
 use crate::whole;
 
 /// A complete build of `core` and a crate takes less than a minute.
@@ -280,14 +280,15 @@ impl Module {
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(&target);
         command.arg("--target-dir").arg(self.project.cargo_target());
-        self.configure(&mut command);
+        self.configure(&mut command, &toolchain.project_flags());
         command.args(["--lib", "--crate-type", "staticlib"]);
         let what = format!("building {} for {}", self.package, self.arch);
         run_cargo(&mut command, &what, &self.package, &target)
     }
 
-    /// Adds the kernel, the features and the settings to a command of cargo.
-    pub fn configure(&self, command: &mut Command) {
+    /// Adds the kernel, the features and the settings to a command of cargo; `flags` are the options of rustc for the project's
+    /// crates.
+    pub fn configure(&self, command: &mut Command, flags: &[String]) {
         for feature in &self.features {
             command.args(["--features", feature]);
         }
@@ -299,7 +300,7 @@ impl Module {
         }
         let (freebsd, route) = (self.freebsd.to_string(), self.route.name());
         let patch = self.patch.map_or("", Patch::name);
-        compile_apart(command, &[&freebsd, route, patch]);
+        compile_apart(command, flags, &[&freebsd, route, patch]);
         command.env("SDT_FREEBSD", freebsd);
         command.env("SDT_ROUTE", route);
         // An empty value means none, and overrides `[env]` of cargo's configuration.
@@ -309,13 +310,12 @@ impl Module {
 
 /// Makes cargo store sdt-core and the crates that depend on it once for each combination of values of the variables of sdt-core's
 /// build script. Without it, cargo uses the same files for all values, and compiles these crates again whenever a value
-/// changes.
-pub fn compile_apart(command: &mut Command, values: &[&str]) {
+/// changes. `flags` are the options of rustc that sdt-core gets besides.
+pub fn compile_apart(command: &mut Command, flags: &[String], values: &[&str]) {
     // Nothing tests this `cfg`: a crate with other flags is another file.
-    let setting = format!(
-        "profile.release.package.sdt-core.rustflags=['--cfg=sdt_for_{}']",
-        values.join("_")
-    );
+    let apart = format!("--cfg=sdt_for_{}", values.join("_"));
+    let flags = [flags, &[apart]].concat();
+    let setting = profile_flags("profile.release.package.sdt-core", &flags);
     command.args(["-Zprofile-rustflags", "--config", &setting]);
 }
 

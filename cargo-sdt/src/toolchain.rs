@@ -98,8 +98,19 @@ impl Toolchain {
     pub fn cargo(&self, subcommand: &str, std: &str) -> Command {
         let mut command = self.command(&self.cargo);
         command.env("RUSTC", &self.rustc).arg(subcommand);
-        command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_flags().join("\u{1f}"));
+        command.env("CARGO_ENCODED_RUSTFLAGS", remap_flags(self.shared()).join("\u{1f}"));
         command.arg(format!("-Zbuild-std={std}"));
+        // The project's folders are not in the flags of macros and of the standard library: projects that use one build folder
+        // share these.
+        command.arg("-Zprofile-rustflags");
+        let own = profile_flags("profile.release", &self.project_flags());
+        let packages = std.split(',').chain(["compiler_builtins"]);
+        let shared = packages.map(|of| format!("profile.release.package.{of}"));
+        let shared = shared.chain(["profile.release.build-override".to_owned()]);
+        let shared = shared.map(|of| profile_flags(&of, &[]));
+        for setting in std::iter::once(own).chain(shared) {
+            command.args(["--config", &setting]);
+        }
         command.arg("-Zbuild-std-features=compiler-builtins-mem");
         // Warnings about future errors in the standard library concern only its authors.
         command.args(["--config", "future-incompat-report.frequency='never'"]);
@@ -145,14 +156,20 @@ impl Toolchain {
         }
     }
 
-    /// Returns folders of this machine with sources, and the names that replace them in a module: the file does not depend on
+    /// Returns the folders of the project's sources, and the names that replace them in a module: the file does not depend on
     /// where it was built.
-    fn remapped(&self) -> Vec<(PathBuf, String)> {
-        let sources = format!("/rustc/{}", self.release);
+    fn own(&self) -> Vec<(PathBuf, String)> {
         let outside = self.project.outside().iter();
         let outside = outside.map(|of| (of.folder.clone(), format!("/path/{}", of.name)));
         let mut folders: Vec<(PathBuf, String)> = outside.collect();
         folders.push((self.project.root().to_owned(), ".".into()));
+        folders
+    }
+
+    /// Returns the folders of sources that all projects on this machine use, and the names that replace them.
+    fn shared(&self) -> Vec<(PathBuf, String)> {
+        let sources = format!("/rustc/{}", self.release);
+        let mut folders: Vec<(PathBuf, String)> = Vec::new();
         folders.extend(cargo_home().map(|home| (home, "/cargo".into())));
         // A distribution's folder may be a link; compilers say what they were given.
         folders.extend(self.sources.canonicalize().map(|folder| (folder, sources.clone())));
@@ -160,16 +177,27 @@ impl Toolchain {
         folders
     }
 
-    fn remap_flags(&self) -> Vec<String> {
-        let flag =
-            |(from, to): (PathBuf, _)| format!("--remap-path-prefix={}={to}", from.display());
-        self.remapped().into_iter().map(flag).collect()
+    /// Returns the options of rustc for all crates except the standard library: the names that replace the project's folders.
+    pub fn project_flags(&self) -> Vec<String> {
+        remap_flags(self.own())
     }
 
     /// Returns a folder of this machine that a file names, if any.
     pub fn named_in(&self, file: &[u8]) -> Option<PathBuf> {
-        self.remapped().into_iter().map(|(folder, _)| folder).find(|folder| names(file, folder))
+        let folders = self.own().into_iter().chain(self.shared());
+        folders.map(|(folder, _)| folder).find(|folder| names(file, folder))
     }
+}
+
+fn remap_flags(folders: Vec<(PathBuf, String)>) -> Vec<String> {
+    let flag = |(from, to): (PathBuf, _)| format!("--remap-path-prefix={}={to}", from.display());
+    folders.into_iter().map(flag).collect()
+}
+
+/// Returns a setting of cargo's `--config`: options of rustc for a profile, or for a package in it. Cargo takes it with
+/// `-Zprofile-rustflags`. The options of a package replace those of the profile.
+pub fn profile_flags(of: &str, flags: &[String]) -> String {
+    format!("{of}.rustflags={flags:?}")
 }
 
 /// Returns whether a file contains a path that begins with a folder. One as short as `/src` can be a part of any path.

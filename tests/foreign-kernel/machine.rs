@@ -33,7 +33,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/foreign-kernel/kernel"));
     command.env(linker_variable(target), lld.program()).env("SDT_PATCH", mode);
-    compile_apart(&mut command, &[mode]);
+    compile_apart(&mut command, &[], &[mode]);
     command.arg("--release").arg("--target-dir").arg(workspace::project().cargo_target());
     let artifacts = run_cargo(&mut command, "building the foreign kernel", "kernel", target);
     let mut artifacts = artifacts.expect("it builds").into_iter().rev();

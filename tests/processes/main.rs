@@ -50,9 +50,7 @@ impl Build {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         clean_cargo_env(&mut cargo).current_dir(workspace::root());
         // As if run by rustup's own cargo, which otherwise follows the toolchain files of packages.
-        if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
-            cargo.env("RUSTUP_TOOLCHAIN", toolchain);
-        }
+        cargo.envs(workspace::settings());
         cargo.args(["rustc", "--quiet", "--package", "process-subject"]).args(self.what);
         cargo.args(["--target", self.target]).arg("--target-dir").arg(&folder);
         // The folder in which cargo finds the compiled macros.

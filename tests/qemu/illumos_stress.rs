@@ -12,7 +12,7 @@ use crate::bench::{boot, name, tally};
 use harness::stress::{self, Build};
 
 /// Almost the options with which modules are built.
-pub const O2: Build = Build { level: "2", lto: "\"thin\"", frame_pointers: true };
+pub const O2: Build = Build { level: "2", lto: "thin", frame_pointers: true };
 
 /// Hits of one exec, all probes enabled: what `sdt_stress_fire` returns then.
 pub(crate) const HITS: usize = 48;

@@ -302,8 +302,9 @@ impl Folder {
         std::fs::create_dir(path).expect("an empty folder");
         let folder = Self { path, _turn: turn };
         std::os::unix::fs::symlink(workspace::root(), path.join("sdt")).expect("a link");
-        // The macros of modules stay when the guide is over. `cargo sdt kmod` has no variables of cargo's.
-        let build = workspace::build_dir().join("guides-kmod");
+        // `cargo sdt kmod` finds the macros and the standard library that the modules of the workspace are built with. It removes
+        // cargo's variables, so the folder is in a file.
+        let build = workspace::project().cargo_target();
         let config = format!("build.build-dir = {build:?}\n");
         std::fs::create_dir(path.join(".cargo")).expect("a folder");
         std::fs::write(path.join(".cargo/config.toml"), config).expect("it is written");
@@ -332,9 +333,7 @@ impl Shell {
         clean_cargo_env(&mut command);
         // The `cargo xtask` of a guide is the one that other tests run meanwhile: with other settings, cargo would compile it
         // again, and replace it.
-        for name in ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
+        command.envs(workspace::settings());
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path =
             std::iter::once(folder.join("installed/bin")).chain(std::env::split_paths(&path));

@@ -55,7 +55,12 @@ impl Packages {
         // These replace the registry for packages that are not published yet.
         let patches =
             unpacked.iter().map(|(name, place)| format!("{name} = {{ path = {place:?} }}\n"));
-        let config = format!("[patch.crates-io]\n{}", patches.collect::<String>());
+        // Modules find the macros and the standard library that the modules of the workspace are built with.
+        let build_dir = workspace::project().cargo_target();
+        let config = format!(
+            "build.build-dir = {build_dir:?}\n[patch.crates-io]\n{}",
+            patches.collect::<String>()
+        );
         let cargo_folder = folder.path().join(".cargo");
         std::fs::create_dir(&cargo_folder).expect("a folder for cargo's configuration");
         std::fs::write(cargo_folder.join("config.toml"), config).expect("it is written");
@@ -131,9 +136,7 @@ pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     clean_cargo_env(&mut command).current_dir(folder);
     // As if run by rustup's own cargo. Otherwise rustup follows the toolchain files in some packages of others.
-    if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
-        command.env("RUSTUP_TOOLCHAIN", toolchain);
-    }
+    command.envs(workspace::settings());
     command
 }
 

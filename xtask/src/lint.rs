@@ -33,7 +33,7 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
     let sysroot = sysroot(&built.target(&toolchain)?, &built.artifacts(&toolchain)?)?;
     drop(building);
     let mut command = clippy(&toolchain, &module.target(&toolchain)?, &sysroot);
-    module.configure(&mut command);
+    module.configure(&mut command, &[]);
     for package in packages {
         command.args(["--package", package]);
     }

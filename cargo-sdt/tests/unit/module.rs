@@ -47,7 +47,7 @@ fn sdt_core_is_compiled_apart_for_each_kernel() {
         ("15", Route::Provider, Some(Patch::Gate)),
     ] {
         let mut command = Command::new("cargo");
-        built_for(freebsd, route, patch).configure(&mut command);
+        built_for(freebsd, route, patch).configure(&mut command, &[]);
         let arguments = command.get_args().map(|argument| argument.to_string_lossy());
         let setting = arguments.filter(|argument| argument.contains("sdt-core.rustflags"));
         assert!(settings.insert(setting.collect::<String>()), "{freebsd} {route} {patch:?}");

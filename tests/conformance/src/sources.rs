@@ -166,7 +166,7 @@ fn compile(
     command.arg("--message-format=json-render-diagnostics");
     let freebsd = build.freebsd().to_string();
     let route = if build == Build::Provider { "provider" } else { "" };
-    compile_apart(&mut command, &[&freebsd, route]);
+    compile_apart(&mut command, &[], &[&freebsd, route]);
     command.env("SDT_FREEBSD", freebsd).env("SDT_ROUTE", route);
     // Not for all packages, because `core` is already built for other modules. For a host, no test compares layouts.
     let debug = if matches!(build, Build::Host(_)) { "debug=0" } else { "debug=2" };

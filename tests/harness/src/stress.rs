@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::{BuildError, Module};
 use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::toolchain::profile_flags;
 
-use crate::workspace;
+use crate::{setup, workspace};
 
 /// The value of `profile.release.opt-level`.
 const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
 
-/// The value of `profile.release.lto`.
-const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
+/// The value of rustc's `-Clto`.
+const LTO: [&str; 3] = ["off", "thin", "fat"];
+/// The packages that are compiled at a build's level: those with sites, and the one that hands over their arguments.
+const WITH_SITES: [&str; 3] = ["illumos-stress", "illumos-execsw-hook", "sdt-core"];
+/// The standard library of a module. It is the same for all builds.
+const STANDARD: [&str; 2] = ["core", "compiler_builtins"];
 
 /// A way of building the module.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +35,7 @@ pub struct Build {
 impl fmt::Display for Build {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { level, lto, frame_pointers } = *self;
-        let text = format!("O{level}-lto-{lto}").replace('"', "");
+        let text = format!("O{}-lto-{lto}", level.replace('"', ""));
         write!(f, "{text}{}", if frame_pointers { "" } else { "-no-frame-pointers" })
     }
 }
@@ -48,6 +53,9 @@ pub fn builds() -> Vec<Build> {
 
 impl Build {
     /// Builds the module, and returns its path.
+    ///
+    /// # Errors
+    /// Those of [`Module::build`].
     pub fn build(&self) -> Result<PathBuf, BuildError> {
         let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress");
         let own = folder.join(format!("sdt_stress-{self}"));
@@ -56,28 +64,43 @@ impl Build {
             package: "illumos-stress".into(),
             os: Os::Illumos,
             raw_symbols: true,
-            config: vec![
-                format!("profile.release.opt-level={}", self.level),
-                format!("profile.release.lto={}", self.lto),
-                // One level for all dependencies, so that cargo builds core once for each kind of LTO.
-                "profile.release.package.\"*\".opt-level=2".into(),
-            ],
-            target_file: (!self.frame_pointers).then(|| without_frame_pointers(&folder)),
+            config: self.settings()?,
+            target_file: Some(frame_pointers_by_option(&folder)),
             ..workspace::example(Arch::X86_64)
         };
         // The file's name is the module's.
         module.build(Some(&own.join("sdt_stress")))
     }
+
+    /// Settings of cargo's with which it compiles macros and the standard library once for all builds: as settings of the profile,
+    /// the level and the kind of LTO would concern them, too.
+    fn settings(&self) -> Result<Vec<String>, BuildError> {
+        let package = |name: &str| format!("profile.release.package.{name}");
+        let frames = ["-Cforce-frame-pointers=yes".to_owned()];
+        let bitcode = ["-Cembed-bitcode=yes".to_owned()];
+        let standard = [&frames[..], &bitcode].concat();
+        let own = if self.frame_pointers { &standard[..] } else { &bitcode };
+        let mut settings = vec![profile_flags("profile.release", own)];
+        settings.extend(STANDARD.map(|name| profile_flags(&package(name), &standard)));
+        // The options of a package replace those of the profile.
+        let project = setup::toolchain(Arch::X86_64)?.project_flags();
+        let lto = [format!("-Clto={}", self.lto)];
+        let program = [&project[..], own, &lto].concat();
+        settings.push(profile_flags(&package("illumos-stress"), &program));
+        settings.push(profile_flags(&package("sdt-core"), own));
+        settings
+            .extend(WITH_SITES.map(|name| format!("{}.opt-level={}", package(name), self.level)));
+        Ok(settings)
+    }
 }
 
-/// illumos's target, with functions that need no frame having none. Only flags that ask for more frames can be given to
-/// the compiler.
-fn without_frame_pointers(folder: &Path) -> PathBuf {
+/// illumos's target, with frame pointers only if an option of rustc asks for them. No option of rustc removes those of a target.
+fn frame_pointers_by_option(folder: &Path) -> PathBuf {
     let target = workspace::root().join("targets/x86_64-illumos-kmod.json");
     let (with, without) = ("\"frame-pointer\": \"always\"", "\"frame-pointer\": \"may-omit\"");
     let text = std::fs::read_to_string(target).unwrap();
     assert!(text.contains(with));
-    let file = folder.join("x86_64-illumos-kmod-no-frame-pointers.json");
+    let file = folder.join("x86_64-illumos-kmod-frame-pointers-by-option.json");
     let other = text.replace(with, without);
     // Cargo rebuilds everything if the file is newer.
     if std::fs::read_to_string(&file).ok().as_ref() != Some(&other) {

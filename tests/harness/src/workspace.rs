@@ -1,5 +1,6 @@
 //! The folders of this workspace, and its example module.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cargo_sdt::internal::arch::Arch;
@@ -13,6 +14,15 @@ pub const EXAMPLE: &str = "kmod-example";
 /// serve it alone; clippy compiles it. All commands that test use these arguments; with others, cargo compiles crates again
 /// with other features.
 pub const TESTED: [&str; 3] = ["--workspace", "--exclude", "bench"];
+
+/// Variables that select the toolchain, and whether cargo compiles for later changes. Everything that finds compiled crates in the
+/// target folder of the workspace has to use the same values.
+const SETTINGS: [&str; 2] = ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"];
+
+/// The variables of this process that make another cargo compile as the one that compiled this process.
+pub fn settings() -> impl Iterator<Item = (&'static str, OsString)> {
+    SETTINGS.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
+}
 
 /// The workspace's root folder.
 pub fn root() -> &'static Path {

@@ -248,12 +248,7 @@ fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // The same cargo with the same settings as the one that built this program, so that it does not compile anything
     // again.
-    let kept = ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"];
-    let kept = kept.map(|name| (name, std::env::var_os(name)));
-    process::clean_cargo_env(&mut command);
-    for (name, value) in kept {
-        command.envs(value.map(|value| (name, value)));
-    }
+    process::clean_cargo_env(&mut command).envs(workspace::settings());
     // As in the workspace's profile, because trybuild compiles all dependencies of its tests in a separate workspace.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command.current_dir(workspace::root());

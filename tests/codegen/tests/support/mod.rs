@@ -1,11 +1,12 @@
 //! Compiles the programs that the tests take apart.
 #![allow(dead_code, reason = "every test uses its part")]
 
-use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use cargo_sdt::internal::module::lock;
+use cargo_sdt::internal::project::Project;
 use codegen::Image;
 
 /// The options with which a program is compiled. The profile is always `release`, with one codegen unit.
@@ -51,18 +52,18 @@ fn triple() -> &'static str {
 }
 
 impl Build<'_> {
-    /// Compiles, and hands the program to `with` before another build can replace it.
+    /// Compiles, and hands the program to `with` before another build can replace it. The target folder is the one in which modules
+    /// are compiled, with the same macros.
     pub fn then<T>(&self, with: impl FnOnce(&Path) -> T) -> T {
         self.try_then(with).unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
     /// The same; returns cargo's messages on failure.
     pub fn try_then<T>(&self, with: impl FnOnce(&Path) -> T) -> Result<T, String> {
-        let target = root().join("target/codegen");
-        std::fs::create_dir_all(&target).expect("target/codegen can be made");
-        // Among processes as well as threads.
-        let lock = File::create(target.join("lock")).expect("the lock can be made");
-        lock.lock().expect("the lock can be taken");
+        let project = Project::new(root().to_owned(), root().join("build"));
+        let target = project.cargo_target();
+        // Cargo writes the programs of all builds to the same place.
+        let _building = lock(&project).expect("the lock can be taken");
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["rustc", "--quiet", "--release", "--package", self.package])
