@@ -60,4 +60,4 @@ pub mod spec;
 pub mod stability;
 
 pub use errtag::ErrTag;
-pub use platform::Platform;
+pub use platform::{Platform, System};

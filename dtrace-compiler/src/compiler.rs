@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use dtrace_abi::action::Action;
-use dtrace_abi::{ErrTag, Platform};
+use dtrace_abi::{ErrTag, Platform, System};
 
 use crate::compile::{self, Specifies};
-use crate::declared::{Declarations, DeclaredError};
+use crate::declared::{self, Declarations, DeclaredError};
 use crate::error::Error;
 use crate::libraries::{self, Library};
 use crate::options::Options;
@@ -189,8 +189,9 @@ impl Compiler {
         let mut session = Session::new(&mut state, surroundings);
         let result = compile::compile(&mut session, parsed, source.arguments, source.specifies);
         match result {
-            Ok(program) => {
+            Ok(mut program) => {
                 self.state = state;
+                program.source = source.text.to_vec();
                 Ok(program)
             }
             Err(mut error) => {
@@ -217,6 +218,19 @@ impl Compiler {
         let room = self.state.module(name);
         if let Err(error) = self.declare(room, name, declared, surroundings) {
             self.state.modules[room].failed.get_or_insert(error);
+        }
+    }
+
+    /// Adds the numbers that a system has for names such as `ENOENT`, `SIGKILL`, `O_RDONLY` and `IPPROTO_TCP`, under a module's
+    /// name. Names of modules that were added before come first. The option `nolibs` leaves the numbers out.
+    pub fn constants(&mut self, name: &str, system: System) {
+        if self.state.options.no_libraries {
+            return;
+        }
+        let Some(int) = self.state.types.lookup("int") else { return };
+        let room = self.state.module(name);
+        for (name, value) in declared::constants(system) {
+            self.state.declare_constant(room, name.into(), int, value);
         }
     }
 

@@ -68,13 +68,7 @@ impl Error {
         if self.file.is_some() {
             return None;
         }
-        let start = self.place?.start as usize;
-        let before = source.get(..start)?;
-        let begin = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let line = source.get(begin..)?.split(|&byte| byte == b'\n').next()?;
-        let text = String::from_utf8_lossy(line);
-        let blanks = source[begin..start].iter().map(|&b| if b == b'\t' { '\t' } else { ' ' });
-        Some(format!("{text}\n{}^", blanks.collect::<String>()))
+        self.place?.frame(source)
     }
 }
 

@@ -4,6 +4,7 @@ use dtrace_abi::action::Action;
 use dtrace_abi::dif::{DifType, Instr, Variable};
 use dtrace_abi::stability::Attribute;
 
+use crate::place::Place;
 use crate::surroundings::Description;
 
 /// A program.
@@ -13,6 +14,8 @@ pub struct Program {
     pub ecbs: Vec<Ecb>,
     /// The DIFOs that `-S` lists, if requested, before actions change their return types.
     pub listed: Vec<Difo>,
+    /// The source, in which the [places](Difo::places) of the instructions are.
+    pub source: Vec<u8>,
 }
 
 /// An enabling control block: the predicate and actions for probes.
@@ -62,6 +65,9 @@ pub struct Act {
 pub struct Difo {
     /// Instructions.
     pub code: Vec<Instr>,
+    /// The place of the expression that each instruction computes, in the source of the program. What an inline or a translator computes
+    /// has the place of its use.
+    pub places: Vec<Place>,
     /// Integers.
     pub integers: Vec<u64>,
     /// Strings, each with the zero that ends it.

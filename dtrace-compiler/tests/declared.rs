@@ -3,9 +3,9 @@
 mod common;
 
 use common::Machine;
-use dtrace_abi::Platform;
 use dtrace_abi::dif::Opcode;
 use dtrace_abi::stability::Attribute;
+use dtrace_abi::{Platform, System};
 use dtrace_compiler::declared::processes;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::{Difo, Program};
@@ -380,4 +380,43 @@ fn a_path_is_a_function() {
     let probe = &program.ecbs[0].probe;
     assert_eq!((&*probe.module, &*probe.function, &*probe.name), ("shop1", "shop::serve", "sale"));
     assert!(compile("shop:shop1:shop:serve:sale { trace(1); }").is_err());
+}
+
+#[test]
+fn numbers_of_the_system_have_names() {
+    let value = |system, declared: &str, text: &str, options| {
+        let mut compiler = Compiler::new(Platform::Freebsd, options);
+        compiler.module("shop1", declared.as_bytes(), &Shops);
+        compiler.constants("system", system);
+        let program = compiler.compile(Source::line(text.as_bytes()), &Shops);
+        let program = program.map_err(|error| error.to_string())?;
+        let integers = &program.ecbs[0].actions[0].difo.as_ref().unwrap().integers;
+        // Without the shift that extends the sign.
+        Ok::<Vec<u64>, String>(integers.iter().copied().filter(|value| *value != 32).collect())
+    };
+    let plain = |system, text: &str| value(system, "", text, Options::default());
+    assert_eq!(plain(System::Linux, "BEGIN { trace(EAGAIN); }"), Ok(vec![11]));
+    assert_eq!(plain(System::Freebsd, "BEGIN { trace(EAGAIN); }"), Ok(vec![35]));
+    assert_eq!(plain(System::Freebsd, "BEGIN { trace(EAGAIN + SIGKILL); }"), Ok(vec![35, 9]));
+    assert_eq!(
+        plain(System::Illumos, "BEGIN { trace(O_CREAT | O_TRUNC); }"),
+        Ok(vec![0x100, 0x200])
+    );
+    assert_eq!(plain(System::Other, "BEGIN { trace(IPPROTO_TCP); }"), Ok(vec![6]));
+    let unknown = plain(System::Other, "BEGIN { trace(EAGAIN); }").unwrap_err();
+    assert!(unknown.contains("failed to resolve EAGAIN"), "{unknown}");
+    // A module's names come first, and a program can use the names itself.
+    let own = "enum\tenum fate\nconstant\tEAGAIN\t77\n";
+    let text = "BEGIN { trace(EAGAIN); }";
+    assert_eq!(value(System::Linux, own, text, Options::default()), Ok(vec![77]));
+    assert_eq!(
+        plain(System::Linux, "inline int EAGAIN = 99; BEGIN { trace(EAGAIN); }"),
+        Ok(vec![99])
+    );
+    plain(System::Linux, "BEGIN { self->EAGAIN = 1; this->SIGKILL = 2; trace(this->SIGKILL); }")
+        .unwrap();
+    plain(System::Linux, "int ENOENT; BEGIN { ENOENT = 3; trace(ENOENT); }").unwrap();
+    let mut options = Options::default();
+    options.no_libraries = true;
+    assert!(value(System::Linux, "", text, options).is_err());
 }

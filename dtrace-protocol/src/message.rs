@@ -467,6 +467,10 @@ pub struct Declared<'a> {
 pub struct Status {
     /// The number of CPUs that fire probes.
     pub cpus: u32,
+    /// Number of the operating system (`dtrace_abi::System`).
+    pub system: u8,
+    /// Enabled timers that do not fire, because the host does not drive them.
+    pub late_timers: u32,
     /// The number of greeted channels.
     pub channels: u32,
     /// The number of hits that reached the framework since its start.

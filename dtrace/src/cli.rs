@@ -87,8 +87,10 @@ pub struct DtraceArgs {
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Set $target to a process; without --connect, trace this process
+    ///
+    /// Several -p are one trace of several processes; $target is the first one.
     #[arg(short, value_name = "PID")]
-    pub pid: Option<u32>,
+    pub pid: Vec<u32>,
     /// Print only what the programs print
     #[arg(short)]
     quiet: bool,
@@ -244,7 +246,7 @@ impl DtraceArgs {
             verbose: self.verbose,
             sites: self.sites,
             arguments: self.arguments.clone(),
-            target: self.pid.map_or(0, i64::from),
+            target: self.pid.first().map_or(0, |&pid| pid.into()),
             output: self.output.clone(),
             color: self.output.is_none() && self.color.now(),
             terminal: match &self.output {

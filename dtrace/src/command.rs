@@ -1,16 +1,17 @@
-//! `-c`: a command that runs while dtrace traces, and whose end is the end of the run.
+//! `-c`: a command that runs while dtrace traces, or a program that dtrace traces; its end is the end of the run.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::consume::{Workload, WorkloadError};
+use crate::consume::{Interrupt, Workload, WorkloadError};
 use crate::system::reason;
+use crate::transport::{Address, AddressError, Protection};
 
 /// Longest time between two checks whether the command has ended.
 const BEAT: Duration = Duration::from_millis(20);
@@ -38,17 +39,23 @@ impl Command {
     /// # Errors
     /// The program does not exist or is not executable, or the process cannot be created.
     pub fn new(command: &str) -> Result<Self, CommandError> {
+        Self::with(command, |_| {})
+    }
+
+    /// Creates a stopped process for a command line after preparing the process further.
+    fn with(
+        command: &str,
+        prepare: impl FnOnce(&mut process::Command),
+    ) -> Result<Self, CommandError> {
         let error =
             |error: io::Error| CommandError { command: command.into(), reason: reason(&error) };
         let mut words = command.split_ascii_whitespace();
         let program = find(words.next().unwrap_or_default()).map_err(error)?;
         // The shell stops itself, and executes the command when it is continued.
-        let child = process::Command::new("/bin/sh")
-            .args(["-c", "kill -STOP $$; exec \"$@\"", "sh"])
-            .arg(program)
-            .args(words)
-            .spawn()
-            .map_err(error)?;
+        let mut shell = process::Command::new("/bin/sh");
+        shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).arg(program).args(words);
+        prepare(&mut shell);
+        let child = shell.spawn().map_err(error)?;
         let command = Self { child, begun: false, ended: None };
         waitpid(command.pid(), WaitOptions::UNTRACED).map_err(|errno| error(errno.into()))?;
         Ok(command)
@@ -61,6 +68,111 @@ impl Command {
 
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Continues the stopped process.
+    fn resume(&self) -> io::Result<()> {
+        self.pid().map_or(Ok(()), |pid| Ok(kill_process(pid, Signal::CONT)?))
+    }
+}
+
+/// The environment variable that makes a program with `sdt-process` wait in `start` until its parent traces it. The value is the
+/// process ID of the parent.
+const WAIT: &str = "SDT_PROCESS_WAIT";
+/// Time after which a message says that the program hosts no probes yet.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A program that hosts its own probes, and waits where it begins to host them until it is traced. Dropping it before that
+/// ends the program.
+#[derive(Debug)]
+pub struct Hosting(Command);
+
+/// A program that was started to be traced cannot be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum HostingError {
+    /// The program ended before it hosted probes.
+    #[error(
+        "pid {0} has exited without hosting probes: the program itself, and not a program that it runs, has to call sdt_process::start"
+    )]
+    Ended(u32),
+    /// The user interrupted dtrace.
+    #[error("interrupted before pid {0} hosted probes")]
+    Interrupted(u32),
+    /// The program cannot be waited for, or its socket is not its own.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The program cannot be continued.
+    #[error("failed to continue pid {id}: {}", reason(.error))]
+    Resume {
+        /// The process.
+        id: u32,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Hosting {
+    /// Creates the stopped process of a program for a command line, as [`Command::new`] does.
+    ///
+    /// # Errors
+    /// See [`Command::new`].
+    pub fn new(command: &str) -> Result<Self, CommandError> {
+        Command::with(command, |shell| _ = shell.env(WAIT, process::id().to_string())).map(Self)
+    }
+
+    /// Returns the process ID.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Lets the program run until it hosts probes, where it waits. `say` prints a message if that takes long.
+    ///
+    /// # Errors
+    /// The program ended, its socket cannot be used, or the user interrupted dtrace.
+    pub fn wait_for_probes(
+        &mut self,
+        interrupt: &Interrupt,
+        say: impl Fn(&str),
+    ) -> Result<(), HostingError> {
+        let id = self.id();
+        self.0.resume().map_err(|error| HostingError::Resume { id, error })?;
+        let (began, mut said) = (Instant::now(), false);
+        loop {
+            match Address::Process(id).open(&Protection::Machine, || {}) {
+                Ok(_) => return Ok(()),
+                // The process is between two programs, or has exited.
+                Err(AddressError::Process { error, .. }) if error.is_early() => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !matches!(self.0.child.try_wait(), Ok(None)) {
+                return Err(HostingError::Ended(id));
+            }
+            if interrupt.raised() {
+                return Err(HostingError::Interrupted(id));
+            }
+            if !said && began.elapsed() > PATIENCE {
+                said = true;
+                say(&format!("dtrace: waiting for pid {id} to call sdt_process::start\n"));
+            }
+            std::thread::sleep(BEAT / 4);
+        }
+    }
+}
+
+impl Workload for Hosting {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
+        self.0.begun = true;
+        // Removes the process when it has exited.
+        self.0.child.try_wait()?;
+        Ok(true)
+    }
+
+    fn pause(&self) -> Duration {
+        BEAT
+    }
+
+    fn exit_message(&self) -> Option<String> {
+        Some(format!("pid {} has exited", self.id()))
     }
 }
 
@@ -81,9 +193,7 @@ fn find(name: &str) -> io::Result<PathBuf> {
 impl Workload for Command {
     fn step(&mut self) -> Result<bool, WorkloadError> {
         if !std::mem::replace(&mut self.begun, true) {
-            if let Some(pid) = self.pid() {
-                kill_process(pid, Signal::CONT)?;
-            }
+            self.resume()?;
             return Ok(true);
         }
         self.ended = self.child.try_wait()?;

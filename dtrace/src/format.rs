@@ -1,11 +1,14 @@
 //! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
 
+use std::rc::Rc;
+
 use dtrace_abi::stability::Attribute;
 use dtrace_compiler::program::Program;
 use dtrace_protocol::SiteState;
 
 use crate::client::{ArgType, Detail, Probe, Site};
 use crate::escape;
+use crate::objects::Line;
 
 /// Returns the heading of a list.
 pub(crate) fn list_header() -> String {
@@ -42,7 +45,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 }
 
 /// Returns the sites that `--sites` adds to a probe of a list. dtrace(1) has no such option.
-pub(crate) fn sites(sites: &[Site]) -> String {
+pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Rc<[Line]>) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
         text.push_str("\t\tNot reported by the kernel\n");
@@ -68,9 +71,24 @@ pub(crate) fn sites(sites: &[Site]) -> String {
              jump (+-{} bytes)\n",
             site.address, site.target, site.reach
         ));
+        for line in &*lines(site.address) {
+            text.push_str(&source(line));
+        }
     }
     text.push('\n');
     text
+}
+
+/// Returns the line of a site's function, with its place in the source.
+fn source(Line { function, place }: &Line) -> String {
+    let function = function
+        .as_ref()
+        .map_or_else(|| "?".to_owned(), |symbol| format!("{:#}", rustc_demangle::demangle(symbol)));
+    let place = match place {
+        Some((file, line)) => format!(", {file}:{line}"),
+        None => String::new(),
+    };
+    format!("\t\t\tin {}\n", escape::line(&format!("{function}{place}")))
 }
 
 fn attributes_of([name, data, class]: [u8; 3]) -> String {
@@ -188,16 +206,27 @@ mod tests {
             in_reach: true,
             reach: 1 << 20,
         };
+        let known = site.clone();
         let unknown = Site { function: None, in_reach: false, ..site.clone() };
         assert_eq!(
-            sites(&[site, unknown]),
+            sites(&[site, unknown], |_| Rc::default()),
             "\n\tSites\n\
              \t\t0x1000 trap proc_example::on_exec+0x20\n\
              \t\t\tto 0xff0, -16 bytes, in reach of a jump (+-1048576 bytes)\n\
              \t\t0x1000 trap ?\n\
              \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
         );
-        assert_eq!(sites(&[]), "\n\tSites\n\t\tNot reported by the kernel\n\n");
+        assert_eq!(sites(&[], |_| Rc::default()), "\n\tSites\n\t\tNot reported by the kernel\n\n");
+        let lines = |_| -> Rc<[Line]> {
+            let inlined = Some("_ZN4shop5query17h0123456789abcdefE".to_owned());
+            let place = Some(("src/\u{1b}main.rs".to_owned(), 12));
+            [Line { function: inlined, place }, Line { function: None, place: None }].into()
+        };
+        let text = sites(&[known], lines);
+        assert!(
+            text.contains("\t\t\tin shop::query, src/\\u{1b}main.rs:12\n\t\t\tin ?\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -33,12 +33,14 @@
 //!   unless there is a format.
 //! - If the values of all kernels are added, `trunc` keeps the first elements of the sum. These are unknown while the program
 //!   runs, so elements beyond them are hidden and continue to count.
-//! - An `exit` in one kernel ends the run in all.
+//! - An `exit` in one kernel ends the run in all. If a kernel ends the run itself, as a process that exits does, the trace
+//!   continues without it, and prints a message.
 //! - If a connection breaks, or a kernel does not answer in time or has closed this consumer's session, the trace continues
 //!   without that kernel, and prints a message.
 
 use std::time::Duration;
 
+use crate::client::Client;
 use crate::kernel::Kernel;
 use crate::render::{Aggregations, Module, RenderError, Sink, Symbol, Symbols, View};
 use crate::trace::{Look, Running, TraceError};
@@ -68,6 +70,8 @@ struct Host {
     over: bool,
     /// Whether the connection is lost.
     gone: bool,
+    /// Whether this side has ended the run.
+    stopped: bool,
 }
 
 impl Hosts {
@@ -78,7 +82,7 @@ impl Hosts {
             let limit = answer_limit(all.len());
             all.iter().for_each(|running| running.kernel().limit_answers(limit));
         }
-        let host = |running| Host { running, over: false, gone: false };
+        let host = |running| Host { running, over: false, gone: false, stopped: false };
         Self { all: all.into_iter().map(host).collect() }
     }
 
@@ -118,6 +122,7 @@ impl Hosts {
         for index in 0..self.all.len() {
             let host = &mut self.all[index];
             if !host.gone && !host.running.is_over() {
+                host.stopped = true;
                 let stopped = host.running.stop();
                 self.without(index, stopped, sink)?;
             }
@@ -141,11 +146,31 @@ impl Hosts {
                 self.all[index].over = over;
             }
         }
-        // The end of the run in one kernel ends it in all, as for the CPUs of one kernel.
-        if self.all.len() > 1 && self.live().any(|host| host.running.is_over()) {
+        self.leave_ended(sink)?;
+        // An `exit` in one kernel ends the run in all, as for the CPUs of one kernel.
+        let exits = |host: &mut Host| host.running.is_over() && !host.running.was_ended();
+        if self.all.len() > 1 && self.live().any(exits) {
             self.stop(sink)?;
         }
         Ok(self.live().all(|host| host.over))
+    }
+
+    /// Continues without the kernels that ended the run themselves, such as processes that exit, while others run.
+    fn leave_ended(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let ended =
+            |host: &Host| !host.gone && !host.stopped && host.over && host.running.was_ended();
+        if self.live().all(|host| ended(host)) {
+            return Ok(());
+        }
+        for host in self.all.iter_mut().filter(|host| ended(host)) {
+            // Symbols are no longer available, as after a failure.
+            host.gone = true;
+            let name = host.running.host().unwrap_or_default().to_owned();
+            sink.message(&format!("{name} has ended; the trace continues without it\n"))?;
+            // The peer may have gone already; all of its records are read.
+            let _ = host.running.kernel().ask(Client::close);
+        }
+        Ok(())
     }
 
     /// Continues without a kernel that failed, with a message, if there are others.
@@ -246,6 +271,10 @@ impl Agreed<'_> {
 impl Symbols for Agreed<'_> {
     fn symbol(&self, address: u64) -> Option<Symbol> {
         self.agreed(|kernel| Symbols::symbol(kernel, address))
+    }
+
+    fn inlined(&self, address: u64) -> Vec<String> {
+        self.agreed(|kernel| Some(kernel.inlined(address))).unwrap_or_default()
     }
 
     fn module(&self, address: u64) -> Option<Module> {

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
@@ -16,6 +17,7 @@ use dtrace_protocol::{Datum, Why};
 
 use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
+use crate::objects::{Found, Line, Objects};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
 /// The statements of the library's own `dtrace:::ERROR` clause are numbered from this number on.
@@ -53,6 +55,8 @@ pub struct Kernel {
     /// The memory of descriptions.
     described: RefCell<Share>,
     target: i64,
+    /// The mapped files of the kernel, if it is a process of this machine.
+    objects: Option<Objects>,
 }
 
 impl Kernel {
@@ -71,7 +75,19 @@ impl Kernel {
             cached: cached.into(),
             described: described.into(),
             target,
+            objects: None,
         }
+    }
+
+    /// Names the process of this machine that the kernel is. Its files have names of addresses that the kernel does not know, and of
+    /// inlined functions.
+    pub fn set_process(&mut self, id: u32) {
+        self.objects = Some(Objects::new(id));
+    }
+
+    /// Returns the functions and lines at an address, by debug information: see [`Objects::lines`].
+    pub fn lines(&self, address: u64) -> Rc<[Line]> {
+        self.objects.as_ref().map_or_else(Rc::default, |objects| objects.lines(address))
     }
 
     /// Sends requests to the kernel.
@@ -363,12 +379,23 @@ impl Surroundings for Kernel {
 
 impl Symbols for Kernel {
     fn symbol(&self, address: u64) -> Option<Symbol> {
-        let crate::client::Symbol { module, name, address, .. } = self.symbol_at(address)?;
+        if let Some(found) = self.symbol_at(address) {
+            let crate::client::Symbol { module, name, address, .. } = found;
+            return Some(Symbol { module, name, address });
+        }
+        let Found { module, name, address } = self.objects.as_ref()?.symbol(address)?;
         Some(Symbol { module, name, address })
     }
 
+    /// The last line is the function that has a symbol.
+    fn inlined(&self, address: u64) -> Vec<String> {
+        let lines = self.lines(address);
+        let inlined = lines.split_last().map_or(&[][..], |(_, inlined)| inlined);
+        inlined.iter().filter_map(|line| line.function.clone()).collect()
+    }
+
     fn module(&self, address: u64) -> Option<Module> {
-        let name = self.symbol_at(address)?.module;
+        let name = Symbols::symbol(self, address)?.module;
         let mut modules = self.modules.borrow_mut();
         let address = *modules.entry(name.clone()).or_insert(address);
         Some(Module { name, address })

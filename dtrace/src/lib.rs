@@ -54,6 +54,11 @@ pub mod job;
 #[cfg(feature = "render")]
 pub mod kernel;
 pub mod key;
+#[cfg(all(feature = "render", target_os = "linux"))]
+pub mod objects;
+#[cfg(all(feature = "render", not(target_os = "linux")))]
+#[path = "objects_none.rs"]
+pub mod objects;
 pub mod output;
 #[cfg(feature = "render")]
 pub mod postmortem;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, ValueHint};
-use dtrace::command::Command;
+use dtrace::command::{Command, Hosting};
 use dtrace::consume::{self, Recorded, Target, UntilExit, UntilInterrupted, Workload};
 use dtrace::functions::{self, Functions};
 use dtrace::job::Mode;
@@ -17,8 +17,9 @@ use dtrace::{
 use dtrace_abi::option::OptionId;
 
 const USAGE: &str = "\
-Usage: dtrace -p pid | --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
-\t[--key file | --unencrypted] [-c cmd]
+Usage: dtrace -p pid ... | -c cmd
+       dtrace --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
+\t[--key file | --unencrypted] [-c cmd | -p pid]
        dtrace --core file
        dtrace --functions file [-v]
        dtrace --make-key file
@@ -34,6 +35,8 @@ struct Dtrace {
     #[command(flatten)]
     args: cli::DtraceArgs,
     /// Run a command while tracing, and end with it; $target is its process
+    ///
+    /// Without --connect, trace the command itself from its start: it is a program that hosts its probes.
     #[arg(short, value_name = "CMD", conflicts_with = "pid")]
     command: Option<String>,
     /// Trace the kernel at an address: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, which speaks on its
@@ -118,50 +121,68 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         return dumped(file, job);
     }
     job.check()?;
-    let addresses = addresses(dtrace)?;
+    let (mut hosting, mut command) = match &dtrace.command {
+        Some(command) if dtrace.connect.is_empty() => (Some(Hosting::new(command)?), None),
+        command => (None, command.as_deref().map(Command::new).transpose()?),
+    };
+    let addresses = match &hosting {
+        Some(hosting) => vec![of_process(hosting.id())],
+        None => addresses(dtrace)?,
+    };
     if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
-    let mut command = dtrace.command.as_deref().map(Command::new).transpose()?;
-    let mut traced = match &addresses[..] {
-        [(_, Address::Process(id))] => Some(UntilExit(*id)),
+    if let Some(hosting) = &mut hosting {
+        hosting.wait_for_probes(&INTERRUPT, |text| output::say(text))?;
+    }
+    let ids = addresses.iter().map(|(_, address)| match address {
+        Address::Process(id) => Some(*id),
         _ => None,
-    };
-    let workload: &mut dyn Workload = match (&mut command, &mut traced) {
-        (Some(command), _) => {
-            job.target = command.id().into();
-            command
-        }
-        (None, Some(traced)) => traced,
-        (None, None) => &mut UntilInterrupted,
+    });
+    let mut traced = ids.collect::<Option<Vec<u32>>>().map(UntilExit);
+    if let Some(id) = hosting.as_ref().map(Hosting::id).or(command.as_ref().map(Command::id)) {
+        job.target = id.into();
+    }
+    let workload: &mut dyn Workload = match (&mut hosting, &mut command, &mut traced) {
+        (Some(hosting), ..) => hosting,
+        (None, Some(command), _) => command,
+        (None, None, Some(traced)) => traced,
+        (None, None, None) => &mut UntilInterrupted,
     };
     let mut targets = Vec::with_capacity(addresses.len());
     for (name, address) in addresses {
         let client = connect(dtrace, &address)?;
-        targets.push(Target { name: Some(name), client });
+        let process = match address {
+            Address::Process(id) => Some(id),
+            _ => None,
+        };
+        targets.push(Target { name: Some(name), client, process });
     }
     let mut output = Streams::standard("dtrace")?;
     let status = consume::run_all(targets, &job, &INTERRUPT, workload, &mut output)?;
     Ok(ExitCode::from(status))
 }
 
+/// Returns the name and address of a process that hosts its probes.
+fn of_process(id: u32) -> (String, Address) {
+    (format!("process:{id}"), Address::Process(id))
+}
+
 /// Returns the names and addresses of the kernels.
 fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
-    if let Some(id) = dtrace.args.pid
-        && dtrace.connect.is_empty()
-    {
-        return Ok(vec![(format!("process:{id}"), Address::Process(id))]);
-    }
-    if dtrace.connect.is_empty() && dtrace.command.is_none() {
-        anyhow::bail!(
-            "no target: name a process that hosts its probes with -p PID, a kernel with --connect ADDRESS, or a dump of one of \
-             them with --core FILE"
-        );
+    if dtrace.connect.is_empty() && !dtrace.args.pid.is_empty() {
+        let mut ids = Vec::new();
+        for &id in &dtrace.args.pid {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        return Ok(ids.into_iter().map(of_process).collect());
     }
     if dtrace.connect.is_empty() {
         anyhow::bail!(
-            "-c runs a command while dtrace traces a kernel: name the kernel with --connect ADDRESS; to trace a program, start it \
-             and trace it with -p PID"
+            "no target: name a process that hosts its probes with -p PID, a program that does with -c CMD, a kernel with --connect \
+             ADDRESS, or a dump of one of them with --core FILE"
         );
     }
     let mut all: Vec<(String, Address)> = Vec::with_capacity(dtrace.connect.len());

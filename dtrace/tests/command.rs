@@ -96,12 +96,10 @@ fn who_names_no_target_is_told_which_there_are() {
     for args in [&["-l"][..], &["-n", "BEGIN"], &["-q", "-n", "tick-1s"]] {
         let (said, status) = refused(args);
         assert_eq!((said.lines().count(), status), (1, 1), "{said}");
-        for option in ["no target: ", "-p PID", "--connect ADDRESS", "--core FILE"] {
+        for option in ["no target: ", "-p PID", "-c CMD", "--connect ADDRESS", "--core FILE"] {
             assert!(said.contains(option), "{said}");
         }
     }
-    let (said, _) = refused(&["-c", "true", "-n", "BEGIN"]);
-    assert!(said.contains("and trace it with -p PID"), "{said}");
     // One line names the conflict; the usage would not.
     let (said, status) = refused(&["-p", "1", "-c", "true", "-n", "BEGIN"]);
     assert_eq!((said.lines().count(), status), (1, 2), "{said}");
@@ -342,4 +340,37 @@ fn no_bytes_of_memory_are_made_up() {
     assert_eq!(shown("0"), shown("16"));
     assert!(shown("2").contains(" 41 42 ") && !shown("2").contains("43"));
     assert!(shown("0").contains(" 41 42 43 44 45 46 47 48 00 "), "{}", shown("0"));
+}
+
+#[test]
+fn a_buffer_that_is_smaller_than_requested_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (_, err, status) = ran(folder.path(), &["-q", "-b", "64g", "-n", "BEGIN { exit(0); }"]);
+    assert!(
+        err.starts_with("dtrace: buffer size lowered to ") && err.lines().count() == 1,
+        "{err}"
+    );
+    assert_eq!(status, 0);
+    let options = ["-q", "-x", "dynvarsize=64g", "-x", "aggsize=64g"];
+    let text = "BEGIN { self->x = 1; @ = count(); exit(0); }";
+    let (_, err, _) = ran(folder.path(), &[&options[..], &["-n", text]].concat());
+    for name in ["aggregation", "dynamic variable"] {
+        assert!(err.contains(&format!("dtrace: {name} size lowered to ")), "{err}");
+    }
+    // A program without aggregations needs no buffer for them.
+    let (_, err, _) =
+        ran(folder.path(), &["-q", "-x", "aggsize=64g", "-b", "64k", "-n", "BEGIN { exit(0); }"]);
+    assert_eq!(err, "");
+}
+
+#[test]
+fn a_list_of_a_host_without_an_image_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (out, err, status) = ran(folder.path(), &["-l"]);
+    assert!(out.contains("BEGIN") && status == 0, "{out}");
+    assert!(err.starts_with("dtrace: no program or module has registered probes"), "{err}");
+    let (_, err, _) = ran(folder.path(), &["-l", "-P", "dtrace"]);
+    assert_eq!(err, "");
 }

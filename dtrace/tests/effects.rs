@@ -41,16 +41,56 @@ fn effects_of_an_own_program_are_performed() {
     assert_eq!(fs::read_to_string(&made).unwrap(), "BEGIN\n");
 }
 
-/// Data are escaped for the file that they go to: a terminal, or the pipe that standard output is here.
-#[test]
-fn data_are_escaped_once_a_terminal_is_reopened() {
+/// Opens a terminal. Returns its other end, its own end, and its path.
+fn terminal() -> (OwnedFd, fs::File, String) {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let device: OwnedFd = rustix::pty::openpt(flags).unwrap();
     rustix::pty::grantpt(&device).unwrap();
     rustix::pty::unlockpt(&device).unwrap();
     let name = rustix::pty::ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
     // Written data stays readable while the other end is open.
-    let _held = fs::File::open(&name).unwrap();
+    let held = fs::File::open(&name).unwrap();
+    (device, held, name)
+}
+
+/// On a terminal, the first fault of an expression shows its place, and further ones are counted. Elsewhere each has a line, as in
+/// dtrace(1).
+#[test]
+fn a_fault_names_its_place_and_is_counted() {
+    let text = "BEGIN\n{\n\tthis->far = (int *)8;\n\tn = 1 + *this->far;\n}\n";
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("x.d");
+    fs::write(&script, [text, text, text, "BEGIN { exit(0); }\n"].concat()).unwrap();
+    let script = script.to_str().unwrap();
+    let fault = "(ID 1: dtrace:::BEGIN): invalid address (0x8) in action #2 at DIF offset ";
+    let (_, err, status) = dtrace(&["-q", "-s", script]);
+    assert_eq!((err.matches(fault).count(), err.lines().count(), status), (3, 3, Some(0)), "{err}");
+
+    let (_device, _held, name) = terminal();
+    let (_, err, status) = dtrace(&["-q", "-s", script, "-o", &name]);
+    let place = |line: u32| {
+        format!("dtrace: the error is in line {line}:\n\tn = 1 + *this->far;\n\t        ^\n")
+    };
+    assert!([4, 9, 14].iter().all(|line| err.contains(&place(*line))), "{err}");
+    assert_eq!((err.matches(fault).count(), status), (3, Some(0)), "{err}");
+
+    // One expression that fails in each hit of a clause.
+    let text = "tick-1ms { trace(*(int *)16); } tick-1ms /n++ > 20/ { exit(0); }";
+    let (_, err, status) = dtrace(&["-q", "-x", "switchrate=1s", "-n", text, "-o", &name]);
+    assert!(err.contains("the error is in line 1:\ntick-1ms { trace(*(int *)16);"), "{err}");
+    let count = |line: &str| -> Option<u64> {
+        let (count, rest) =
+            line.strip_prefix("dtrace: ")?.split_once(" more at the same place, the last: ")?;
+        rest.contains("invalid address (0x10)").then(|| count.parse().unwrap())
+    };
+    assert!(err.lines().filter_map(count).sum::<u64>() > 10, "{err}");
+    assert_eq!((err.matches("^").count(), status), (1, Some(0)), "{err}");
+}
+
+/// Data are escaped for the file that they go to: a terminal, or the pipe that standard output is here.
+#[test]
+fn data_are_escaped_once_a_terminal_is_reopened() {
+    let (device, _held, name) = terminal();
     let data = "strjoin(\"a\", \"\\033[2Jb\")";
     let show = format!("printf(\"%s|%c|\", {data}, 7); trace(\"\\007\"); printa(\"|%s\\n\", @a);");
     let begin = format!("@a[{data}] = count();");

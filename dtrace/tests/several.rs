@@ -12,7 +12,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use d_process::{Line, Machine};
-use dtrace_protocol::{Decoder, Detail, Probe, Reply, Request, Run, Side, Symbol, VERSION, Writer};
+use dtrace_protocol::{
+    Decoder, Detail, Probe, Reply, Request, Run, Side, Status, Symbol, VERSION, Writer,
+};
 
 /// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
 /// sent to the test as well.
@@ -308,6 +310,7 @@ fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
             let reply = match request {
                 Request::Hello { .. } => Reply::Hello { version: VERSION, side: Side::Framework },
                 Request::Declared { .. } => Reply::Declared(None),
+                Request::Status => Reply::Status(Status { cpus: 1, ..Status::default() }),
                 Request::List { .. } => Reply::Probes,
                 Request::Describe { .. } => Reply::Detail(Detail {
                     probe,
@@ -349,22 +352,10 @@ fn an_interrupt_ends_it_where_the_kernel_owes_an_answer() {
     interrupt(&child);
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.ends_with("the kernel did not answer program within 5 s\n"), "{said}");
+    let hint = "the kernel did not answer program within 5 s. Since then probes are enabled: if the kernel hangs, check";
+    assert!(said.contains(hint), "{said}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     kernel.join().unwrap();
-}
-
-#[test]
-fn a_command_needs_a_kernel() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
-    let output = command.args(["-c", "true", "-n", "BEGIN"]).output().unwrap();
-    let (out, err, status) = text(&output);
-    assert_eq!((out, status), ("", Some(1)));
-    assert_eq!(
-        err,
-        "dtrace: -c runs a command while dtrace traces a kernel: name the kernel with --connect ADDRESS; to trace a program, \
-         start it and trace it with -p PID\n"
-    );
 }
 
 /// A kernel describes the records of an enabled probe in parts, if the description is longer than a frame.

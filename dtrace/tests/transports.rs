@@ -32,6 +32,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
             Request::List { .. } => Reply::Probes,
             Request::Describe { .. } => Reply::Gone { reason: "out of order\n  kernel: last line" },
             Request::Declared { .. } => Reply::Declared(None),
+            Request::Status => Reply::Status(Status { cpus: 1, ..Status::default() }),
             _ => Reply::Done,
         };
         let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
@@ -193,7 +194,7 @@ fn command_lines_that_are_wrong() {
     };
     let (status, text) = run(&[]);
     assert_eq!(status, Some(2));
-    assert!(text.starts_with("Usage: dtrace -p pid | --connect "), "{text}");
+    assert!(text.starts_with("Usage: dtrace -p pid ... | -c cmd\n"), "{text}");
     let (status, text) = run(&["-y"]);
     assert_eq!(status, Some(2));
     assert!(text.starts_with("dtrace: illegal option -- y\nUsage: dtrace "), "{text}");

@@ -89,6 +89,7 @@
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_debug_implementations)]
 
+mod allocator;
 mod arch;
 pub mod arg;
 #[cfg(sdt_route = "provider")]

@@ -5,6 +5,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 
+use dtrace_abi::System;
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use dtrace_abi::spec::Spec;
 use sdt_core::ops::{
@@ -233,6 +234,12 @@ impl<H: Host> Dtrace<H> {
     /// Probe context: for the interrupt handler of the timer, or a thread that represents the CPU.
     pub fn tick(&self, kernel_pc: u64, process_pc: u64) -> Option<u64> {
         self.0.tick(kernel_pc, process_pc)
+    }
+
+    /// Returns the number of enabled timers that are overdue by two seconds on every CPU on which they fire: the host does not call
+    /// [`tick`](Self::tick) when it should. `dtrace` prints a message then. Callable anywhere.
+    pub fn late_timers(&self) -> u32 {
+        self.0.late_timers()
     }
 }
 
@@ -730,6 +737,14 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn cpus(&self) -> usize {
         self.0.cpus()
+    }
+
+    fn system(&self) -> System {
+        self.0.host.kernel().system()
+    }
+
+    fn late_timers(&self) -> u32 {
+        self.late_timers()
     }
 
     fn counters(&self) -> Counters {

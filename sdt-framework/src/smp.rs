@@ -108,6 +108,11 @@ pub unsafe trait Machine: Sized + 'static {
         &Unknown
     }
 
+    /// Makes each CPU call [`Dtrace::tick`] soon, for a kernel whose timer is one-shot: see
+    /// [`Host::timers_changed`](crate::Host::timers_changed). [`Dtrace::tick`] returns the time of its next call. A kernel that calls
+    /// `tick` at each interrupt of a periodic timer has nothing to do.
+    fn timers_changed() {}
+
     /// Pauses a thread that waits for a lock of the framework. A kernel without time slices lets other threads run here.
     fn relax() {
         core::hint::spin_loop();
@@ -137,7 +142,11 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
     /// ([`attach`](attach::attach)); sites are patched as the build chose by `SDT_PATCH`. After any error but
     /// [`StartError::Memory`] the framework has its memory, and none of the image's probes.
     ///
-    /// For `profile` and `tick` call [`Dtrace::register_profile`] next, and [`Dtrace::tick`] from the timer's interrupt.
+    /// Each of the configured consumers gets an equal [share](Dtrace::share_memory) of the memory that is left, at least the configured
+    /// buffers, so one that asks for large buffers leaves room for the others. [`Dtrace::share_memory`] sets another share.
+    ///
+    /// For `profile` and `tick` call [`Dtrace::register_profile`] next, and [`Dtrace::tick`] from the timer's interrupt, on each CPU. A
+    /// kernel with a one-shot timer implements [`Machine::timers_changed`], too.
     ///
     /// # Safety
     /// As [`attach`](attach::attach): every CPU has its breakpoint handler, and the image is never unloaded.
@@ -150,6 +159,12 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
         config: &Config,
     ) -> Result<&'static Dtrace<Smp<M, CPUS>>, StartError> {
         self.dtrace.init(memory, config)?;
+        // A consumer gets at least the configured buffers, for which a small kernel may have room only once. This fails in probe
+        // context only, where `register_own` fails, too.
+        if let Ok(left) = self.dtrace.memory_left() {
+            let configured = Self::memory(config, 1).saturating_sub(Self::memory(config, 0));
+            let _ = self.dtrace.share_memory((left / config.consumers).max(configured));
+        }
         self.dtrace.register_own().map_err(StartError::Own)?;
         let attachment = self.attachment.call_once(|| Attachment {
             framework: &self.dtrace,
@@ -297,6 +312,10 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
         M::kernel()
     }
 
+    fn timers_changed(&self) {
+        M::timers_changed();
+    }
+
     fn relax() {
         M::relax();
     }
@@ -341,8 +360,8 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     }
 }
 
-/// The reason why tracing did not start.
-#[derive(Clone, Copy, Debug)]
+/// The reason why tracing did not start. `expect` and `unwrap` print it in words, as [`Display`](fmt::Display) does.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum StartError {
     /// The framework refused the memory.
@@ -372,6 +391,12 @@ impl fmt::Display for StartError {
             Self::Own(error) => write!(f, "the provider dtrace cannot be registered: {error}"),
             Self::Probes(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -18,6 +18,7 @@ mod memory;
 mod obstacle;
 mod options;
 mod own_stack;
+mod parent;
 mod proc_file;
 mod process;
 mod program;
@@ -51,6 +52,8 @@ pub use text::Text;
 ///
 /// This attaches the probes and starts a thread that serves consumers. No text changes until a consumer enables a probe. If the program
 /// handles SIGTRAP itself, it must install its handler before the start; SIGTRAPs that no site raised are passed on to it.
+///
+/// If `dtrace -c` has started the program, this returns when that `dtrace` traces it, so that nothing is missed.
 ///
 /// # Errors
 /// See [`StartError`]. A program that also works without being traced can go on.

@@ -12,6 +12,7 @@ use sdt_framework::{Config, Dtrace};
 use crate::error::StartError;
 use crate::framework::SiteFramework;
 use crate::image::Image;
+use crate::parent;
 use crate::process::Process;
 use crate::refused::Refused;
 use crate::server::Server;
@@ -170,8 +171,11 @@ impl Options {
         })?;
         shutdown::reset();
         (state.server, state.waker, state.deadline) = (Some(server), Some(waker), None);
+        // The thread serves consumers once the state is unlocked.
         drop(state);
-        Ok(Process::new(path, attached.dtrace, worker.wait_until_idle()))
+        let thread = worker.wait_until_idle();
+        parent::wait_for(attached.dtrace);
+        Ok(Process::new(path, attached.dtrace, thread))
     }
 
     /// Attaches the probes to a framework, unless this process has done so.

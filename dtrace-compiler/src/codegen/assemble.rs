@@ -12,14 +12,16 @@ use crate::sema::{IdKind, IdentId, Node};
 impl Gen<'_, '_> {
     /// Resolves labels, and removes nops that only carry a label.
     pub(super) fn assemble(mut self, node: &Node) -> Result<Difo> {
-        let mut places = HashMap::new();
+        let mut labels = HashMap::new();
+        let mut places = Vec::with_capacity(self.lines.len());
         let mut code = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
             if let Some(label) = line.label {
-                places.insert(label, code.len() as u32);
+                labels.insert(label, code.len() as u32);
             }
             if line.label.is_none() || line.instr != Instr::NOP {
                 code.push(line.instr);
+                places.push(line.place);
             }
         }
         let platform = self.session.state.platform;
@@ -28,8 +30,8 @@ impl Gen<'_, '_> {
             let Some(op) = instr.opcode() else { continue };
             match op.form() {
                 Form::Branch => {
-                    let place = places.get(&instr.label()).copied().unwrap_or(0);
-                    *instr = Instr::branch(op, place);
+                    let to = labels.get(&instr.label()).copied().unwrap_or(0);
+                    *instr = Instr::branch(op, to);
                 }
                 Form::Call => {
                     let subr = Subr::from_number(instr.operand(), platform);
@@ -42,6 +44,7 @@ impl Gen<'_, '_> {
         let variables = self.variables()?;
         Ok(Difo {
             code,
+            places,
             integers: self.integers.values,
             strings: self.strings.finish(),
             variables,

@@ -161,7 +161,7 @@ impl Gen<'_, '_> {
         let params = inline.params.iter().zip(args);
         let frame = params.filter_map(|(param, arg)| Some(((*param)?, arg.clone()))).collect();
         self.frames.push(frame);
-        let register = self.node(&root)?;
+        let register = self.expanded(&root)?;
         self.frames.pop();
         self.convert(&root, node, register)?;
         Ok(register)

@@ -29,6 +29,7 @@ type Label = u32;
 struct Line {
     label: Option<Label>,
     instr: Instr,
+    place: Place,
 }
 
 /// The uses of a variable in a DIFO.
@@ -59,6 +60,10 @@ struct Gen<'s, 'a> {
     depth: u32,
     /// The place of the node that is being generated.
     place: Place,
+    /// The place of the instructions: that of the node, or of the use of an inline or translator around it.
+    origin: Place,
+    /// The number of inlines and translators around the node.
+    expanded: u32,
     /// Whether keys and arguments are kept in registers as briefly as possible.
     frugal: bool,
 }
@@ -95,6 +100,8 @@ fn attempt(session: &mut Session<'_>, node: &Node, frugal: bool) -> Result<Difo>
         frames: Vec::new(),
         depth: 0,
         place: node.place,
+        origin: node.place,
+        expanded: 0,
         frugal,
     };
     let mut result = generator.node(node)?;
@@ -112,12 +119,20 @@ fn attempt(session: &mut Session<'_>, node: &Node, frugal: bool) -> Result<Difo>
 }
 
 impl Gen<'_, '_> {
+    /// Generates a part of an inline or a translator, whose own place is not in the program.
+    fn expanded(&mut self, node: &Node) -> Result<Register> {
+        self.expanded += 1;
+        let register = self.node(node)?;
+        self.expanded -= 1;
+        Ok(register)
+    }
+
     fn emit(&mut self, instr: Instr) {
-        self.lines.push(Line { label: None, instr });
+        self.lines.push(Line { label: None, instr, place: self.origin });
     }
 
     fn emit_at(&mut self, label: Label, instr: Instr) {
-        self.lines.push(Line { label: Some(label), instr });
+        self.lines.push(Line { label: Some(label), instr, place: self.origin });
     }
 
     fn label(&mut self) -> Label {
@@ -169,8 +184,12 @@ impl Gen<'_, '_> {
         }
         self.depth += 1;
         let place = std::mem::replace(&mut self.place, node.place);
+        let origin = self.origin;
+        if self.expanded == 0 {
+            self.origin = node.place;
+        }
         let register = self.node_as(node, node.flags)?;
-        self.place = place;
+        (self.place, self.origin) = (place, origin);
         self.depth -= 1;
         Ok(register)
     }

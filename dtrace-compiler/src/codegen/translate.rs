@@ -40,7 +40,7 @@ impl Gen<'_, '_> {
             return self.session.error_at(node.place, ErrTag::XlateNoconv, message);
         };
         let register = self.with_param(param, input, |generator| {
-            let register = generator.node(&value)?;
+            let register = generator.expanded(&value)?;
             generator.convert(&value, node, register)?;
             Ok(register)
         })?;
@@ -60,7 +60,7 @@ impl Gen<'_, '_> {
         self.emit(Instr::two(Opcode::Allocs, whole, whole));
         for (name, target, value) in &translator.members {
             self.with_param(translator.param, input, |generator| {
-                let register = generator.node(value)?;
+                let register = generator.expanded(value)?;
                 generator.convert(value, target, register)?;
                 let offset = generator.session.types().member(translator.output, name);
                 let offset = offset.map_or(0, |info| info.offset / 8);
@@ -100,7 +100,7 @@ impl Gen<'_, '_> {
                 continue;
             };
             let register =
-                self.with_param(translator.param, input, |generator| generator.node(&value))?;
+                self.with_param(translator.param, input, |generator| generator.expanded(&value))?;
             let address = self.int(offset / 8)?;
             self.emit(Instr::three(Opcode::Add, whole, address, address));
             let size = self.session.types().size(self.session.ty(&value));

@@ -104,6 +104,7 @@ fn plain(kind: Action, arg: u64) -> Act {
 pub(super) fn constant(value: u64) -> Difo {
     Difo {
         code: vec![Instr::setx(0, 1), Instr::ret(1)],
+        places: Vec::new(),
         integers: vec![value],
         strings: Vec::new(),
         variables: Vec::new(),

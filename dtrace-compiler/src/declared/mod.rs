@@ -17,8 +17,10 @@
 //! text      LINE_OF_D
 //! ```
 
+mod constants;
 mod define;
 
+pub use constants::constants;
 pub(crate) use define::define;
 
 /// The reason why the declarations of an image are refused.

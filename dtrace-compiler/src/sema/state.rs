@@ -164,20 +164,25 @@ impl State {
         declared: &Declarations,
     ) -> std::result::Result<(), DeclaredError> {
         for (name, ty, value) in declared::define(&mut self.types, declared)? {
-            let mut root = Node::new(Place::default(), Kind::Int(i64::from(value) as u64));
-            root.ty = Some(ty);
-            root.flags.signed = true;
-            root.flags.cooked = true;
-            let mut ident = Ident::new(&name, IdKind::Scalar, Cooking::Inline, 0);
-            ident.flags.inline = true;
-            ident.flags.referred = true;
-            ident.flags.declared = true;
-            ident.ty = Some(ty);
-            ident.inline = Some(Inline { root: Some(Box::new(root)), ..Inline::default() });
-            let id = self.add(ident);
-            self.modules[room].names.insert(name, id);
+            self.declare_constant(room, name, ty, value);
         }
         Ok(())
+    }
+
+    /// Adds a constant to the names of a module.
+    pub fn declare_constant(&mut self, room: usize, name: String, ty: TypeId, value: i32) {
+        let mut root = Node::new(Place::default(), Kind::Int(i64::from(value) as u64));
+        root.ty = Some(ty);
+        root.flags.signed = true;
+        root.flags.cooked = true;
+        let mut ident = Ident::new(&name, IdKind::Scalar, Cooking::Inline, 0);
+        ident.flags.inline = true;
+        ident.flags.referred = true;
+        ident.flags.declared = true;
+        ident.ty = Some(ty);
+        ident.inline = Some(Inline { root: Some(Box::new(root)), ..Inline::default() });
+        let id = self.add(ident);
+        self.modules[room].names.insert(name, id);
     }
 
     /// Returns the name of the module whose declarations are compiled.

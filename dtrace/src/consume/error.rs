@@ -34,6 +34,12 @@ pub enum DtraceError {
         /// Why.
         error: TraceError,
     },
+    /// The kernel answers no more after probes were enabled.
+    #[error(
+        "{0}. Since then probes are enabled: if the kernel hangs, check that its breakpoint handler passes each breakpoint to \
+         resume_address, and continues at the returned address"
+    )]
+    Silent(Box<DtraceError>),
     /// The kernel refuses to start tracing.
     #[error("could not enable tracing: {0}")]
     Go(#[source] TraceError),
@@ -88,6 +94,17 @@ impl DtraceError {
     /// Returns whether the peer closed the connection while the programs were enabled or started.
     pub(super) fn is_end_of_line(&self) -> bool {
         matches!(self, Self::Enable { error, .. } | Self::Go(error) if error.is_end_of_line())
+    }
+
+    /// Suggests a cause if the kernel has not answered in time, as its probes were being enabled or are enabled.
+    pub(super) fn after_enabling(self) -> Self {
+        let unanswered = match &self {
+            Self::Enable { error: TraceError::Client(error), .. }
+            | Self::Go(TraceError::Client(error))
+            | Self::Client(error) => matches!(error, ClientError::NoAnswer { .. }),
+            _ => false,
+        };
+        if unanswered { Self::Silent(self.into()) } else { self }
     }
 
     /// Names the kernel that has failed, if it has a name. Errors of the output belong to no kernel.

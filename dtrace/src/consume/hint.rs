@@ -9,6 +9,14 @@ use crate::client::Probe;
 /// The framework's own providers.
 const OWN: [&str; 2] = ["dtrace", "profile"];
 
+/// The message if only the framework's own probes exist.
+pub(super) const NONE_DECLARED: &str = "no program or module has registered probes: only those of dtrace and profile exist; has the image been attached?";
+
+/// Returns whether a program or module has registered a probe.
+pub(super) fn is_declared(probe: &Probe) -> bool {
+    !OWN.contains(&&*probe.provider)
+}
+
 /// Returns the description in the compiler's message for one that matches no probe.
 pub(super) fn description(message: &str) -> Option<&str> {
     let description = message.strip_prefix("probe description ")?;

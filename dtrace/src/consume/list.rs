@@ -5,6 +5,7 @@ use dtrace_compiler::surroundings::Description;
 
 use super::compile::Compiled;
 use super::error::DtraceError;
+use super::hint;
 use crate::client::Client;
 use crate::format;
 use crate::job::Job;
@@ -23,6 +24,7 @@ pub(super) fn list(
     let described = programs.iter().flat_map(|program| &program.program.ecbs).map(|ecb| &ecb.probe);
     let described: Vec<_> =
         if programs.is_empty() { any.iter().collect() } else { described.collect() };
+    let mut is_any_declared = false;
     for description in described {
         let probes = trace.kernel().list(description)?;
         if probes.is_empty() {
@@ -32,6 +34,7 @@ pub(super) fn list(
             ))?;
         }
         for probe in &probes {
+            is_any_declared |= hint::is_declared(probe);
             let mut detail = None;
             if job.verbose {
                 detail = trace.detail(probe)?;
@@ -46,9 +49,13 @@ pub(super) fn list(
             }
             if job.sites {
                 let sites = trace.kernel().ask(|client| client.sites(probe.id))?;
-                output.line(format::sites(&sites).as_bytes())?;
+                let text = format::sites(&sites, |address| trace.kernel().lines(address));
+                output.line(text.as_bytes())?;
             }
         }
+    }
+    if programs.is_empty() && !is_any_declared {
+        output.message(&format!("{}\n", hint::NONE_DECLARED))?;
     }
     output.flush()?;
     Ok(trace.kernel().ask(Client::close)?)

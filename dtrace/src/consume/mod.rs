@@ -36,6 +36,8 @@ pub struct Target {
     pub name: Option<String>,
     /// The connection to the kernel.
     pub client: Client,
+    /// The process of this machine that the kernel is, if it is one: its files have names of inlined functions.
+    pub process: Option<u32>,
 }
 
 impl Job {
@@ -60,7 +62,7 @@ pub fn run(
     workload: &mut dyn Workload,
     output: &mut dyn Output,
 ) -> Result<u8, DtraceError> {
-    run_all(vec![Target { name: None, client }], job, interrupt, workload, output)
+    run_all(vec![Target { name: None, client, process: None }], job, interrupt, workload, output)
 }
 
 /// Runs dtrace with one or several kernels (see [`hosts`](crate::hosts)): lists probes, or traces until a program, the
@@ -121,9 +123,12 @@ fn prepare(
     let several = targets.len() > 1;
     let mut scripts = Scripts::new();
     let mut kernels = Vec::with_capacity(targets.len());
-    for Target { name, client } in targets {
+    for Target { name, client, process } in targets {
         client.budget().set_limit(job.memory);
         let mut trace = Trace::new(client, options.clone(), job.target);
+        if let Some(id) = process {
+            trace.set_process(id);
+        }
         match &name {
             Some(name) if several => trace.set_host_of_many(name),
             Some(name) => trace.set_host(name),

@@ -98,6 +98,12 @@ impl<'a> Session<'a> {
             Some(message) if error.is_end_of_line() => DtraceError::Exited(message),
             _ => error,
         })?;
+        for running in &running {
+            for lowered in running.lowered()? {
+                let name = running.host().map(|name| format!("{name}: ")).unwrap_or_default();
+                sinks.message(&format!("{name}{lowered}\n"))?;
+            }
+        }
         if destructive && !quiet {
             sinks.message("allowing destructive actions\n")?;
         }
@@ -120,7 +126,7 @@ impl<'a> Session<'a> {
         }
         let status = self.hosts.finish(&mut self.sinks)?;
         match lost {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(DtraceError::from(error).after_enabling()),
             // The low 8 bits, as in wait(2).
             None => Ok(status.unwrap_or(0) as u8),
         }
@@ -205,12 +211,14 @@ fn start_all(
         if job.claim {
             kernel.trace.claim().map_err(|error| named(DtraceError::Go(error)))?;
         }
-        enable(&mut kernel, job, sink, matched).map_err(named)?;
+        let enabled = enable(&mut kernel, job, sink, matched);
+        enabled.map_err(|error| named(error.after_enabling()))?;
         let no_probes = kernel.trace.options().no_probes;
         if !job.claim && !no_probes && matched.0.iter().all(|(.., probes)| *probes == 0) {
             return Err(DtraceError::NoMatch);
         }
-        running.push(kernel.trace.go().map_err(|error| named(DtraceError::Go(error)))?);
+        let started = kernel.trace.go();
+        running.push(started.map_err(|error| named(DtraceError::Go(error).after_enabling()))?);
     }
     Ok(running)
 }

@@ -32,11 +32,11 @@ pub trait Workload {
     }
 }
 
-/// No workload: dtrace traces until the user interrupts it or the traced process exits.
-#[derive(Clone, Copy, Debug)]
+/// No workload: dtrace traces until the user interrupts it or all traced processes have exited.
+#[derive(Clone, Debug)]
 pub struct UntilExit(
-    /// The process ID.
-    pub u32,
+    /// The process IDs.
+    pub Vec<u32>,
 );
 
 impl Workload for UntilExit {
@@ -49,7 +49,11 @@ impl Workload for UntilExit {
     }
 
     fn exit_message(&self) -> Option<String> {
-        Some(format!("pid {} has exited", self.0))
+        let ids: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        Some(match &ids[..] {
+            [id] => format!("pid {id} has exited"),
+            _ => format!("pids {} have exited", ids.join(", ")),
+        })
     }
 }
 

@@ -54,6 +54,7 @@ pub use data::view::View;
 pub use record::compiled::Compiled;
 pub use record::description::{AggDescription, Descriptions, Eprobe, Tables};
 pub use record::effect::{Order, Request};
+pub use record::origin::Origin;
 pub use sink::flow::Flow;
 pub use sink::message::{DropKind, Drops, ErrorKind, ProbeError};
 pub use sink::output::{Kept, Output, Streams};

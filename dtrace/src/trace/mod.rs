@@ -29,12 +29,13 @@ pub use running::{Look, Running};
 
 use std::collections::BTreeMap;
 
-use dtrace_abi::Platform;
 use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_abi::{Platform, System};
 use dtrace_compiler::declared::processes;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program;
+use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
@@ -87,6 +88,8 @@ pub struct Trace {
     names_host: bool,
     /// Whether the anonymous enabling is claimed.
     claimed: bool,
+    /// Whether a program enables a timer.
+    times: bool,
     /// The programs that this run has enabled.
     compiled: Compiled,
 }
@@ -104,8 +107,14 @@ impl Trace {
             among_others: false,
             names_host: false,
             claimed: false,
+            times: false,
             compiled: Compiled::default(),
         }
+    }
+
+    /// Names the process of this machine that the kernel is, so that stacks have the names of its libraries and of inlined functions.
+    pub fn set_process(&mut self, id: u32) {
+        self.kernel.set_process(id);
     }
 
     /// Names the kernel: D's variable `hostname`. Call this before compiling programs.
@@ -147,6 +156,8 @@ impl Trace {
         for Declared { module, text } in self.kernel.declared()? {
             self.compiler.module(&module, &text, &self.kernel);
         }
+        let system = System::from_number(self.kernel.ask(Client::status)?.system);
+        self.compiler.constants("system", system);
         self.kernel.check()
     }
 
@@ -204,6 +215,7 @@ impl Trace {
         let dof = dof::numbered(program, self.options(), self.compiled.last())?;
         self.open()?;
         let matched = self.kernel.ask(|client| client.program(&dof))?;
+        self.times |= program.ecbs.iter().any(|ecb| is_timer(&ecb.probe));
         let names = self.aggregations();
         let name = |variable| names.get(&variable).map(String::as_str);
         let options = self.opened.as_ref().unwrap_or(self.compiler.options());
@@ -277,7 +289,12 @@ impl Trace {
             true => Consumer::new(settings),
             false => Consumer::of(self.compiled, settings),
         };
-        Ok(Running::new(self.kernel, names, self.compiler.types().clone(), consumer, cpus, began))
+        let types = self.compiler.types().clone();
+        let mut running = Running::new(self.kernel, names, types, consumer, cpus, began);
+        if self.times {
+            running.check_timers();
+        }
+        Ok(running)
     }
 
     /// Enables the library's own clause for faults after all programs.
@@ -304,6 +321,12 @@ impl Trace {
 fn named_host(name: &str) -> Vec<u8> {
     let text = name.chars().filter(|c| !c.is_control() && !['"', '\\'].contains(c));
     format!("text\tinline string hostname = \"{}\";\n", text.collect::<String>()).into_bytes()
+}
+
+/// Returns whether a description is of a timer.
+fn is_timer(probe: &Description) -> bool {
+    ["", "profile"].contains(&&*probe.provider)
+        && ["tick-", "profile-"].iter().any(|prefix| probe.name.starts_with(prefix))
 }
 
 /// Returns whether a program contains the word `hostname`.

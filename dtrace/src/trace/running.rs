@@ -18,6 +18,29 @@ use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, 
 /// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
 const BEAT: Duration = Duration::from_millis(50);
 
+/// Time between two checks of the timers. A timer counts as late after two seconds.
+const TIMERS: Duration = Duration::from_secs(3);
+
+/// The options for sizes of buffers, as messages name them.
+const BUFFERS: [(OptionId, &str); 4] = [
+    (OptionId::Bufsize, "buffer size"),
+    (OptionId::Aggsize, "aggregation size"),
+    (OptionId::Specsize, "speculation size"),
+    (OptionId::Dynvarsize, "dynamic variable size"),
+];
+/// A difference of less than this many bytes is not reported.
+const WORD: i64 = 8;
+
+/// Returns a number of bytes in the largest unit of which it is a multiple.
+fn amount(bytes: i64) -> String {
+    let units = [(60, 'e'), (50, 'p'), (40, 't'), (30, 'g'), (20, 'm'), (10, 'k')];
+    let unit = units.into_iter().find(|(shift, _)| bytes >> shift != 0);
+    match unit.filter(|(shift, _)| bytes & ((1_i64 << shift) - 1) == 0) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// The time of the last of a series of regular events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timer(Option<Instant>);
@@ -67,6 +90,8 @@ pub struct Running {
     switch: Timer,
     /// The connection is lost: the kernel gets no request any more.
     abandoned: bool,
+    /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
+    timers: Option<Instant>,
 }
 
 impl Running {
@@ -94,7 +119,30 @@ impl Running {
             aggregate: Timer::default(),
             switch: Timer::default(),
             abandoned: false,
+            timers: None,
         }
+    }
+
+    /// Checks from time to time whether the kernel drives its timers.
+    pub(super) fn check_timers(&mut self) {
+        self.timers = Some(Instant::now() + TIMERS);
+    }
+
+    /// Reports once that the kernel does not drive its timers.
+    fn report_timers(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        if self.timers.is_none_or(|next| Instant::now() < next) {
+            return Ok(());
+        }
+        self.check_timers();
+        let late = self.kernel.ask(Client::status)?.late_timers;
+        if late != 0 {
+            self.timers = None;
+            sink.message(&format!(
+                "{late} of the enabled timers do not fire: the kernel does not call tick of sdt-framework; with a one-shot timer, it has \
+                 to implement timers_changed\n"
+            ))?;
+        }
+        Ok(())
     }
 
     /// Sets whether bars have colours, and whether control characters in data are escaped.
@@ -143,6 +191,29 @@ impl Running {
     /// Returns the options, with the changes that programs have made.
     pub(crate) const fn options(&self) -> &Options {
         &self.consumer.settings().options
+    }
+
+    /// Returns a message for each buffer that is smaller than the user requested, with its size (`go`, dtrace.c). dtrace(1) reports
+    /// its own defaults, too.
+    ///
+    /// # Errors
+    /// The kernel or the connection failed.
+    pub(crate) fn lowered(&self) -> Result<Vec<String>, ClientError> {
+        let (options, defaults) = (self.options(), Options::default());
+        let requested = BUFFERS.map(|(id, name)| {
+            let value = Some(options.get(id)).filter(|value| *value != UNSET);
+            (id, name, value.filter(|value| defaults.number(id) != Some(*value)))
+        });
+        if requested.iter().all(|(.., value)| value.is_none()) {
+            return Ok(Vec::new());
+        }
+        let made = self.kernel.ask(Client::options)?;
+        let lowered = requested.into_iter().filter_map(|(id, name, value)| {
+            let (_, size) = made.iter().find(|(option, _)| *option == id.number())?;
+            (*size > 0 && *size < value? - WORD)
+                .then(|| format!("{name} lowered to {}", amount(*size)))
+        });
+        Ok(lowered.collect())
     }
 
     /// Returns the status of the last `exit`.
@@ -217,6 +288,9 @@ impl Running {
             }
         }
         let over = self.is_over();
+        if !over {
+            self.report_timers(sink)?;
+        }
         // Buffers with the policies ring and fill are read at the end.
         if !over && self.policy().is_some_and(|policy| policy != BufPolicy::Switch) {
             return Ok(false);
@@ -359,5 +433,24 @@ fn status(run: &Run) -> Status {
         killed: run.killed.into(),
         exiting: run.exiting.into(),
         pad: [0; 6],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_as_dtrace_prints_them() {
+        for (bytes, text) in [
+            (65536, "64k"),
+            (4 << 20, "4m"),
+            (3 << 19, "1572864 bytes"),
+            (1 << 30, "1g"),
+            (1000, "1000 bytes"),
+            (2048, "2k"),
+        ] {
+            assert_eq!(amount(bytes), text);
+        }
     }
 }

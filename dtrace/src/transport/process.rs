@@ -78,6 +78,13 @@ pub enum ProcessError {
     Io(#[from] io::Error),
 }
 
+impl ProcessError {
+    /// Returns whether the error may disappear when the process starts to host probes.
+    pub(crate) const fn is_early(&self) -> bool {
+        matches!(self, Self::NoProbes | Self::None | Self::Io(_))
+    }
+}
+
 /// Connects to the socket of a process's probes, and verifies that the process itself answers.
 pub(super) fn connect(id: u32) -> Result<UnixStream, ProcessError> {
     let process = PathBuf::from(format!("/proc/{id}"));

@@ -7,6 +7,13 @@ use std::os::unix::net::UnixStream;
 #[error("tracing a process (-p) is supported on Linux only")]
 pub struct ProcessError;
 
+impl ProcessError {
+    /// Returns whether the error may disappear when the process starts to host probes.
+    pub(crate) const fn is_early(&self) -> bool {
+        false
+    }
+}
+
 /// Fails.
 pub(super) fn connect(_: u32) -> Result<UnixStream, ProcessError> {
     Err(ProcessError)

@@ -138,3 +138,151 @@ pub unsafe fn args_of_hit() -> [u64; ARGS] {
     }
     [0; ARGS]
 }
+
+/// Writes the return addresses of the hit that is being recorded, beginning with the function that fired. Returns their number: 0
+/// if no site made the hit, as for a timer.
+///
+/// `load` returns an aligned word of memory, or `None` if the address is not memory that can be read; `is_text` tells whether an
+/// address is text. They bound the walk: it ends at the first frame that is not readable, is not further up the stack, or does not
+/// return to text. Each frame costs two loads.
+///
+/// The kernel and this crate must be compiled with frame pointers (`-C force-frame-pointers=yes`). A function without a frame
+/// pointer is missing in the result, with its callers if it uses the register otherwise. Probe context.
+#[inline(always)]
+pub fn stack_of_hit(
+    load: impl FnMut(usize) -> Option<usize>,
+    is_text: impl FnMut(usize) -> bool,
+    frames: &mut [u64],
+) -> usize {
+    walk(arch::frame_pointer().addr(), load, is_text, frames)
+}
+
+/// [`stack_of_hit`], from a frame on.
+fn walk(
+    start: usize,
+    mut load: impl FnMut(usize) -> Option<usize>,
+    mut is_text: impl FnMut(usize) -> bool,
+    frames: &mut [u64],
+) -> usize {
+    /// The most frames of the framework between this function and the thunk.
+    const OWN: usize = 64;
+    let above = |frame: usize, next: usize| next > frame && next.is_multiple_of(size_of::<usize>());
+    let mut frame = Frame(start);
+    let mut own = 0;
+    loop {
+        let mark = load(frame.0.wrapping_add_signed(SLOTS[0]));
+        if frame.0 != 0 && mark == Some(frame.mark()) {
+            break;
+        }
+        let Some(next) = load(frame.0.wrapping_add_signed(arch::NEXT_FRAME)) else { return 0 };
+        own += 1;
+        if own == OWN || !above(frame.0, next) {
+            return 0;
+        }
+        frame = Frame(next);
+    }
+    let mut count = 0;
+    while let Some(place) = frames.get_mut(count) {
+        let words = frame.0.wrapping_add_signed(arch::NEXT_FRAME);
+        let Some(returns) = load(words.wrapping_add(size_of::<usize>())) else { break };
+        if !is_text(returns) {
+            break;
+        }
+        *place = returns as u64;
+        count += 1;
+        match load(words) {
+            Some(next) if above(frame.0, next) => frame = Frame(next),
+            _ => break,
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORD: usize = size_of::<usize>();
+    /// The address of the first word of the stack of [`Stack`].
+    const BASE: usize = 0x1000;
+    const TEXT: core::ops::Range<usize> = 0x10_0000..0x20_0000;
+
+    /// A stack with frames.
+    struct Stack([usize; 64]);
+
+    impl Stack {
+        fn word(&mut self, address: usize) -> &mut usize {
+            &mut self.0[(address - BASE) / WORD]
+        }
+
+        /// Makes a frame at an address, with the next frame and the return address.
+        fn frame(&mut self, at: usize, next: usize, returns: usize) {
+            let words = at.wrapping_add_signed(arch::NEXT_FRAME);
+            *self.word(words) = next;
+            *self.word(words + WORD) = returns;
+        }
+
+        fn mark(&mut self, at: usize) {
+            *self.word(at.wrapping_add_signed(SLOTS[0])) = Frame(at).mark();
+        }
+
+        fn walk<const N: usize>(&self, start: usize) -> ([u64; N], usize) {
+            let mut frames = [0; N];
+            let load = |address: usize| self.0.get(address.checked_sub(BASE)? / WORD).copied();
+            let count = walk(start, load, |address| TEXT.contains(&address), &mut frames);
+            (frames, count)
+        }
+    }
+
+    /// Two frames of the framework, the thunk, and three of the traced code.
+    fn stack() -> Stack {
+        let mut stack = Stack([0; 64]);
+        let at = |index: usize| BASE + index * 8 * WORD;
+        stack.frame(at(1), at(2), TEXT.start + 1);
+        stack.frame(at(2), at(3), TEXT.start + 2);
+        stack.frame(at(3), at(4), TEXT.start + 3);
+        stack.mark(at(3));
+        stack.frame(at(4), at(5), TEXT.start + 4);
+        stack.frame(at(5), 0, TEXT.start + 5);
+        stack
+    }
+
+    const START: usize = BASE + 8 * WORD;
+
+    #[test]
+    fn the_stack_begins_with_the_function_that_fired() {
+        let expected = [3, 4, 5].map(|at| (TEXT.start + at) as u64);
+        assert_eq!(stack().walk::<3>(START), (expected, 3));
+        let (frames, count) = stack().walk::<8>(START);
+        assert_eq!((&frames[..count], count), (&expected[..], 3));
+        assert_eq!(stack().walk::<1>(START), ([expected[0]], 1));
+        assert_eq!(stack().walk::<0>(START), ([], 0));
+    }
+
+    #[test]
+    fn a_chain_that_leads_astray_ends() {
+        let at = |index: usize| BASE + index * 8 * WORD;
+        for next in [0, at(3), at(4), at(4) + 1, usize::MAX & !(WORD - 1)] {
+            let mut stack = stack();
+            stack.frame(at(4), next, TEXT.start + 4);
+            let (_, count) = stack.walk::<8>(START);
+            assert_eq!(count, 2, "{next:#x}");
+        }
+        let mut stack = stack();
+        stack.frame(at(4), at(5), TEXT.end);
+        assert_eq!(stack.walk::<8>(START).1, 1);
+    }
+
+    #[test]
+    fn a_hit_that_no_site_made_has_no_stack() {
+        let at = |index: usize| BASE + index * 8 * WORD;
+        let mut unmarked = stack();
+        *unmarked.word(at(3).wrapping_add_signed(SLOTS[0])) = 0;
+        assert_eq!(unmarked.walk::<8>(START).1, 0);
+        assert_eq!(stack().walk::<8>(0).1, 0);
+        assert_eq!(stack().walk::<8>(usize::MAX).1, 0);
+        let mut round = stack();
+        round.frame(at(2), at(1), TEXT.start);
+        assert_eq!(round.walk::<8>(START).1, 0);
+    }
+}

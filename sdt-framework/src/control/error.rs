@@ -78,6 +78,11 @@ impl fmt::Display for ConsumerError {
                     "{needed} probes match, and only {left} more can be enabled; enable fewer"
                 )
             }
+            // Enough is free, but not in one piece, or the parts are rounded up.
+            Self::NoMemory { needed, left } if needed <= left => write!(
+                f,
+                "{needed} bytes needed, {left} left in several pieces: ask for smaller buffers (-b, -x aggsize) or close a consumer"
+            ),
             Self::NoMemory { needed, left } => write!(
                 f,
                 "{needed} bytes are needed and {left} are left: use smaller buffers (-b, -x \

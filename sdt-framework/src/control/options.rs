@@ -2,6 +2,8 @@
 
 use dtrace_abi::option::{BufPolicy, BufResize, OptionId, UNSET};
 
+use crate::run::make::Sizes;
+
 /// The number of options.
 const COUNT: usize = 32;
 
@@ -53,6 +55,25 @@ impl Options {
     /// The first that is chosen of those with this number or a greater one.
     pub(crate) fn next(&self, from: u32) -> Option<(u32, i64)> {
         (0..).zip(self.0).skip(from as usize).find(|(_, value)| *value != UNSET)
+    }
+
+    /// Lowers the chosen sizes to those for which there was room, so that the consumer can read them.
+    pub(crate) fn lower(&mut self, sizes: Sizes) {
+        for (id, words) in [
+            (OptionId::Bufsize, sizes.records),
+            (OptionId::Aggsize, sizes.aggregations),
+            (OptionId::Dynvarsize, sizes.dynamic),
+            (OptionId::Specsize, sizes.speculative),
+        ] {
+            let bytes = i64::try_from(words.saturating_mul(8)).unwrap_or(i64::MAX);
+            // A program without aggregations has no buffer for them.
+            if let Some(value) = self.0.get_mut(id.number() as usize)
+                && bytes != 0
+                && *value > bytes
+            {
+                *value = bytes;
+            }
+        }
     }
 
     fn get(&self, id: OptionId) -> Option<i64> {

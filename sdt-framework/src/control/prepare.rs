@@ -24,6 +24,8 @@ const VARIABLES: usize = 3;
 pub(crate) struct Prepared {
     pub(crate) state: &'static RunState,
     pub(crate) shown: &'static SessionBytes,
+    /// The sizes of the buffers.
+    pub(crate) sizes: Sizes,
 }
 
 /// The resources of the framework for a run.
@@ -134,7 +136,7 @@ pub(crate) fn prepare(
             let state = plan.make(arena, &mut bundle, sizes)?;
             let shown =
                 map.describe(arena, &mut bundle, consumer, programs, (state, given.cpus))?;
-            Some(Prepared { state, shown })
+            Some(Prepared { state, shown, sizes })
         });
         if let Some(Some(prepared)) = made {
             kept.append(bundle);

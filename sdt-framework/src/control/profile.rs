@@ -17,6 +17,8 @@ use crate::run::fire::Args;
 /// The shortest interval in nanoseconds (`profile_interval_min`, profile.c).
 const SHORTEST: u64 = 200_000;
 const SECOND: u64 = 1_000_000_000;
+/// The nanoseconds after which a timer that has not fired counts as late.
+const LATE: u64 = 2 * SECOND;
 
 /// The probes that exist from the beginning, as in profile.c, if there is room for more.
 const LISTED: [&core::ffi::CStr; 13] = [
@@ -290,6 +292,21 @@ impl<H: Host> Control<H> {
                 self.wind(profile, index, timer);
             }
         }
+    }
+
+    /// Returns the number of enabled timers that are overdue by [`LATE`] on every CPU on which they fire: the host does not call
+    /// [`Dtrace::tick`](crate::Dtrace::tick).
+    pub(crate) fn late_timers(&self) -> u32 {
+        let Some(profile) = self.profile.get() else { return 0 };
+        let now = self.host.timestamp();
+        let is_late = |&(index, timer): &(usize, &Timer)| {
+            let cpus = if timer.everywhere.load(Ordering::Relaxed) { profile.cpus } else { 1 };
+            let mut deadlines = profile.of(index).iter().take(cpus);
+            timer.is_enabled.load(Ordering::Acquire)
+                && deadlines.all(|deadline| deadline.get().saturating_add(LATE) < now)
+        };
+        let late = profile.timers.iter().enumerate().filter(is_late).count();
+        u32::try_from(late).unwrap_or(u32::MAX)
     }
 
     /// [`Dtrace::tick`](crate::Dtrace::tick).

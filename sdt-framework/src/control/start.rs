@@ -79,6 +79,7 @@ impl<H: Host> Control<H> {
         let sent = (programs, &session.options);
         let memory = (arena, &mut session.running);
         let made = prepare(sent, (id.get(), consumer), given, map, memory)?;
+        session.options.lower(made.sizes);
         if session.arguments.is_some() {
             // The consumer is the kernel itself, which cannot disappear.
             made.state.never_time_out();

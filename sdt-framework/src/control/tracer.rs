@@ -1,5 +1,6 @@
 //! A framework for any host.
 
+use dtrace_abi::System;
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use dtrace_abi::spec::Spec;
 use sdt_core::ops::{ArgDesc, ProbeId};
@@ -18,11 +19,18 @@ use crate::run::consumer::ConsumerId;
 /// return `None`, others [`ConsumerError::ProbeContext`].
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
-    /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus) and [`counters`](Self::counters) refuse, too.
+    /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus), [`system`](Self::system),
+    /// [`late_timers`](Self::late_timers) and [`counters`](Self::counters) refuse, too.
     fn need_thread(&self) -> Result<(), ProbeContext>;
 
     /// CPUs that fire probes.
     fn cpus(&self) -> usize;
+
+    /// The operating system whose numbers programs in D can name.
+    fn system(&self) -> System;
+
+    /// The number of enabled timers that do not fire, because the host does not call [`Dtrace::tick`](crate::Dtrace::tick).
+    fn late_timers(&self) -> u32;
 
     /// Returns the counters.
     fn counters(&self) -> Counters;

@@ -6,6 +6,7 @@ mod readable;
 use core::sync::atomic::AtomicU32;
 
 pub use costs::Costs;
+use dtrace_abi::System;
 pub use readable::Readable;
 
 /// A number that describes the current thread or process: a variable of D.
@@ -127,6 +128,12 @@ pub trait Kernel {
     /// probe context.
     fn costs(&self) -> Costs {
         Costs::DEFAULT
+    }
+
+    /// Returns the operating system whose numbers programs in D can name: `EAGAIN`, `SIGKILL`, `O_RDONLY`. The default is the
+    /// system for which the framework is compiled. Not called in probe context.
+    fn system(&self) -> System {
+        System::TARGET
     }
 
     /// Returns whether any byte of a range of kernel memory must not be read.

@@ -26,6 +26,8 @@ use crate::kernel::Kernel;
 #[derive(Clone, Copy, Debug)]
 pub struct Readable {
     ranges: &'static [Range<usize>],
+    /// The text of the kernel, for stacks.
+    text: &'static [Range<usize>],
 }
 
 impl Readable {
@@ -35,7 +37,20 @@ impl Readable {
     /// From the first use until the program ends, all of these addresses are mapped and readable on every CPU and in any
     /// context, and reading has no side effects: they are RAM or ROM, not device memory. The content may change at any time.
     pub const unsafe fn new(ranges: &'static [Range<usize>]) -> Self {
-        Self { ranges }
+        Self { ranges, text: &[] }
+    }
+
+    /// Adds `stack()`, `caller` and `stackdepth` of hits that a site made, for a kernel whose text these ranges contain. The stacks
+    /// are read as other memory, so the readable ranges have to contain them. The kernel, with this crate and `core`, must be
+    /// compiled with frame pointers: `-C force-frame-pointers=yes`, and `-Zbuild-std=core` if the target's `core` has none. A
+    /// function without frame pointers is missing in the stack.
+    pub const fn with_stacks(self, text: &'static [Range<usize>]) -> Self {
+        Self { text, ..self }
+    }
+
+    fn word(&self, address: usize) -> Option<usize> {
+        let mut word = [0; size_of::<usize>()];
+        self.load(address as u64, &mut word).then(|| usize::from_ne_bytes(word))
     }
 
     /// Returns whether all of these bytes are in one range.
@@ -64,6 +79,14 @@ impl Kernel for Readable {
             *byte = unsafe { from.read_volatile() };
         }
         true
+    }
+
+    fn stack(&self, _own: u32, frames: &mut [u64]) -> usize {
+        if self.text.is_empty() {
+            return 0;
+        }
+        let is_text = |address| self.text.iter().any(|range| range.contains(&address));
+        sdt_core::frames::stack_of_hit(|address| self.word(address), is_text, frames)
     }
 }
 

@@ -74,6 +74,37 @@ fn timers_count_from_when_somebody_goes() {
     );
 }
 
+/// A host whose timer is one-shot has to arm it when a timer is enabled.
+#[test]
+fn timers_that_the_host_does_not_drive_are_counted() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    assert_eq!(dtrace.late_timers(), 0);
+    dtrace.register_profile(4).unwrap();
+    let now = |ms: u64| dtrace.host().now.store(ms * 1_000_000, Ordering::Relaxed);
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-1s { trace(1); } profile-10ms { trace(2); }"), 2);
+    x.go();
+    for (ms, late) in [(2005, 0), (2500, 1), (3500, 2)] {
+        now(ms);
+        assert_eq!(dtrace.late_timers(), late, "{ms} ms");
+    }
+    // One CPU drives the profile, and no CPU the tick.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            dtrace.tick(0, 0);
+        });
+    });
+    assert_eq!(dtrace.late_timers(), 1);
+    dtrace.tick(0, 0);
+    assert_eq!(dtrace.late_timers(), 0);
+    now(9000);
+    assert_eq!(dtrace.late_timers(), 2);
+    dtrace.close(x.id).unwrap();
+    assert_eq!(dtrace.late_timers(), 0);
+}
+
 #[test]
 fn a_tick_fires_on_one_cpu() {
     let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));

@@ -335,7 +335,8 @@ impl Consumer {
         let eprobe = self.catalog.eprobe(world.descriptions, epid)?;
         let (action, offset) = (action as i32, offset as i32);
         let what = ErrorKind::Fault { fault, action, offset, address };
-        let error = ProbeError { epid, probe: &eprobe.probe, cpu: record.cpu, what };
+        let origin = eprobe.origins.as_ref().and_then(|origins| origins.find(action, offset));
+        let error = ProbeError { epid, probe: &eprobe.probe, cpu: record.cpu, what, origin };
         sink.error(&error, &self.settings.view(world))
     }
 
@@ -388,7 +389,8 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result {
         let Firing { epid, probe, cpu, .. } = *firing;
-        let error = ProbeError { epid, probe, cpu, what: ErrorKind::Library(text) };
+        let what = ErrorKind::Library(text);
+        let error = ProbeError { epid, probe, cpu, what, origin: None };
         sink.error(&error, &self.settings.view(world))
     }
 

@@ -59,11 +59,19 @@ impl Place {
         })
     }
 
-    /// Each frame, or the one address, as text.
+    /// Each frame, or the one address, as text. Inlined functions are frames of their own.
     pub fn names(&self, view: &View<'_>) -> Vec<String> {
         let names = view.names();
         match self {
-            Self::Stack(frames) => frames.iter().map(|&frame| names.address(frame)).collect(),
+            Self::Stack(frames) => {
+                let named = |&frame: &u64| names.frame(frame, names.address(frame));
+                frames.iter().flat_map(named).collect()
+            }
+            // Names from the process's helper belong to frames one by one.
+            Self::UserStack { pid, frames, names: given } if given.is_empty() => {
+                let named = |&frame: &u64| names.frame(frame, names.user_address(*pid, frame));
+                frames.iter().flat_map(named).collect()
+            }
             Self::UserStack { pid, frames, names: given } => {
                 let given = given.iter().map(Some).chain(std::iter::repeat(None));
                 let frames = frames.iter().zip(given);

@@ -32,6 +32,13 @@ pub trait Symbols {
         None
     }
 
+    /// Returns the functions that the compiler has inlined at an address of the kernel, the innermost first, without the function that
+    /// contains them: names as in the file.
+    fn inlined(&self, address: u64) -> Vec<String> {
+        let _ = address;
+        Vec::new()
+    }
+
     /// The kernel module that contains an address.
     fn module(&self, address: u64) -> Option<Module> {
         let _ = address;
@@ -105,6 +112,21 @@ impl Names<'_> {
     pub fn address(&self, address: u64) -> String {
         let symbol = self.symbols.symbol(address);
         self.place(symbol, self.symbols.module(address), address)
+    }
+
+    /// Returns the names of a frame of a stack: the functions that are inlined at its address, the innermost first, then the function with
+    /// its offset. `named` is the name of the latter.
+    pub fn frame(&self, address: u64, named: String) -> Vec<String> {
+        // The address is the one to which a call returns, and the instruction after a call may be another function's.
+        let call = address.saturating_sub(1);
+        let inlined = self.symbols.inlined(call);
+        let module = match inlined.is_empty() {
+            true => None,
+            false => self.symbols.symbol(call),
+        };
+        let Some(Symbol { module, .. }) = module else { return vec![named] };
+        let name = |name| self.name(&Symbol { module: module.clone(), name, address });
+        inlined.into_iter().map(name).chain([named]).collect()
     }
 
     /// The symbol alone (`sym`).

@@ -83,7 +83,7 @@ impl Catalog {
             Ok(datum)
         };
         let data: Result<Vec<KnownDatum>> = records.into_iter().map(datum).collect();
-        Ok(KnownProbe { probe, error, size, data: data?.into() })
+        Ok(KnownProbe { probe, error, size, data: data?.into(), origins: None })
     }
 
     pub fn aggregation(

@@ -25,6 +25,7 @@ use crate::render::data::error::{Contradiction, RenderError, Result};
 use crate::render::data::format::Format;
 use crate::render::record::description::{AggDescription, Eprobe, KnownDatum, KnownProbe};
 use crate::render::record::effect::Permit;
+use crate::render::record::origin::Origins;
 
 /// A compiled clause with the layout of its records.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ struct Clause {
     /// Bytes of a record.
     size: usize,
     data: Rc<[KnownDatum]>,
+    origins: Rc<Origins>,
 }
 
 impl Clause {
@@ -97,6 +99,7 @@ impl Compiled {
         names: &impl Fn(u32) -> Option<&'n str>,
     ) -> u64 {
         let mut last = before;
+        let source: Rc<[u8]> = program.source.as_slice().into();
         for ecb in &program.ecbs {
             let layout = Layout::of(ecb, options, last, names);
             for statement in last + 1..=last + ecb.statements.len() as u64 {
@@ -111,6 +114,7 @@ impl Compiled {
                 error,
                 size: layout.size as usize,
                 data: layout.data.into(),
+                origins: Rc::new(Origins::of(ecb, &source)),
             });
             let own = layout.aggregations.into_iter();
             self.aggregations.extend(own.map(|(statement, of)| (statement, Rc::new(of))));
@@ -138,7 +142,8 @@ impl Compiled {
         if clause.size != size || !is_same(own, &records) {
             return Err(Contradiction::Record { epid }.into());
         }
-        Ok(KnownProbe { probe, error: clause.error, size, data: clause.data.clone() })
+        let (data, origins) = (clause.data.clone(), Some(clause.origins.clone()));
+        Ok(KnownProbe { probe, error: clause.error, size, data, origins })
     }
 
     /// Returns an aggregation, or that the kernel's description contradicts the program. Kernels number them from 1.

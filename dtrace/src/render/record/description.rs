@@ -10,6 +10,7 @@ use dtrace_compiler::surroundings::Description;
 
 use crate::render::data::format::Format;
 use crate::render::record::effect::Permit;
+use crate::render::record::origin::Origins;
 
 /// An enabled probe.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,4 +127,6 @@ pub(in crate::render) struct KnownProbe {
     pub size: usize,
     /// Its data.
     pub data: Rc<[KnownDatum]>,
+    /// The places of its instructions, if this run compiled it.
+    pub origins: Option<Rc<Origins>>,
 }

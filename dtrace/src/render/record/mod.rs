@@ -4,3 +4,4 @@ pub(super) mod catalog;
 pub(super) mod compiled;
 pub(super) mod description;
 pub(super) mod effect;
+pub(super) mod origin;

@@ -4,6 +4,8 @@ use dtrace_abi::fault::Fault;
 use dtrace_abi::record::Status;
 use dtrace_compiler::surroundings::Description;
 
+use crate::render::record::origin::Origin;
+
 /// A fault of a clause, or an action that cannot be performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeError<'a> {
@@ -15,6 +17,8 @@ pub struct ProbeError<'a> {
     pub cpu: u32,
     /// The error.
     pub what: ErrorKind,
+    /// The place of the failed expression in a program of this run.
+    pub origin: Option<Origin>,
 }
 
 /// The kinds of errors of a clause.

@@ -1,6 +1,6 @@
 //! The text format of dtrace(1).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use dtrace_abi::action::Action;
 use dtrace_abi::option::OptionId;
@@ -19,8 +19,9 @@ use crate::render::data::place::Place;
 use crate::render::data::typed;
 use crate::render::data::view::View;
 use crate::render::record::effect::Request;
+use crate::render::record::origin::Origin;
 use crate::render::sink::flow::Flow;
-use crate::render::sink::message::{Drops, ProbeError};
+use crate::render::sink::message::{Drops, ErrorKind, ProbeError};
 use crate::render::sink::output::Output;
 use crate::render::sink::{Datum, Firing, Sink};
 
@@ -35,12 +36,28 @@ pub struct Text<O> {
     heading: bool,
     /// The remedies that are printed.
     remedies: HashSet<&'static str>,
+    /// The faults that are printed, with the number of further ones at the same place since the last report.
+    faults: BTreeMap<FaultPlace, Repeated>,
 }
+
+/// The kernel, number of the enabled probe, action, offset and number of a fault.
+type FaultPlace = (Option<String>, u32, i32, i32, u64);
+
+/// Repetitions of a fault that are not printed yet.
+#[derive(Debug, Default)]
+struct Repeated {
+    count: u64,
+    /// The message of the last one.
+    last: String,
+}
+
+/// The most places of faults that are remembered. Further faults are printed one by one.
+const PLACES: usize = 256;
 
 impl<O: Output> Text<O> {
     /// Creates a sink that writes text to an output.
     pub fn new(output: O) -> Self {
-        Self { output, heading: false, remedies: HashSet::new() }
+        Self { output, heading: false, remedies: HashSet::new(), faults: BTreeMap::new() }
     }
 
     /// The output.
@@ -51,6 +68,21 @@ impl<O: Output> Text<O> {
     /// The output, to be given back.
     pub fn into_output(self) -> O {
         self.output
+    }
+
+    /// Counts a fault if one of the same instruction is printed already. Returns whether it is counted.
+    fn is_repeated(&mut self, error: &ProbeError<'_>, host: Option<&str>, text: &str) -> bool {
+        let ErrorKind::Fault { fault, action, offset, .. } = error.what else { return false };
+        let place = (host.map(str::to_owned), error.epid, action, offset, fault);
+        if let Some(repeated) = self.faults.get_mut(&place) {
+            repeated.count += 1;
+            repeated.last = text.to_owned();
+            return true;
+        }
+        if self.faults.len() < PLACES {
+            self.faults.insert(place, Repeated::default());
+        }
+        false
     }
 
     /// The view of data on their way to the output: they may go to another file than at first.
@@ -148,8 +180,19 @@ impl<O: Output> Sink for Text<O> {
         Ok(())
     }
 
+    /// On a terminal, prints the place of the first fault of an instruction, and counts further ones.
     fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
-        Ok(self.output.message(&format!("{}{error}", view.whose()))?)
+        let text = format!("{}{error}", view.whose());
+        if view.terminal && self.is_repeated(error, view.host, &text) {
+            return Ok(());
+        }
+        self.output.message(&text)?;
+        match error.origin.as_ref().filter(|_| view.terminal) {
+            Some(Origin { line, frame }) => {
+                Ok(self.output.message(&format!("the error is in line {line}:\n{frame}\n"))?)
+            }
+            None => Ok(()),
+        }
     }
 
     fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
@@ -173,6 +216,10 @@ impl<O: Output> Sink for Text<O> {
     }
 
     fn flush(&mut self) -> Result {
+        for Repeated { count, last } in self.faults.values_mut().filter(|of| of.count != 0) {
+            self.output.message(&format!("{count} more at the same place, the last: {last}"))?;
+            *count = 0;
+        }
         Ok(self.output.flush()?)
     }
 

@@ -47,6 +47,8 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
     pub(super) const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites, rights: Rights) -> Self {
         let status = Status {
             cpus: 0,
+            system: 0,
+            late_timers: 0,
             channels: 0,
             hits: 0,
             unclaimed: 0,
@@ -213,6 +215,8 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 let counters = tracer.counters();
                 let status = Status {
                     cpus: tracer.cpus() as u32,
+                    system: tracer.system().number(),
+                    late_timers: tracer.late_timers(),
                     channels: greeted as u32,
                     hits: counters.hits,
                     unclaimed: counters.unclaimed,
