@@ -55,7 +55,7 @@ impl Program {
     /// Its DOF.
     pub(super) fn dof(&self) -> Vec<u8> {
         let ecbs = self.clauses.iter().take(6).map(Clause::ecb).collect();
-        let program = program::Program { ecbs, listed: Vec::new() };
+        let program = program::Program { ecbs, listed: Vec::new(), source: Vec::new() };
         let mut dof = dof::program(&program, &Options::default()).unwrap_or_default();
         let length = dof.len();
         let count = if self.damaged.is_multiple_of(4) { 8 } else { 0 };
@@ -132,6 +132,7 @@ impl Kind {
 fn constant(value: u64) -> Difo {
     Difo {
         code: vec![Instr::setx(0, 1), Instr::ret(1)],
+        places: Vec::new(),
         integers: vec![value],
         strings: Vec::new(),
         variables: Vec::new(),
@@ -146,5 +147,5 @@ fn difo(source: Source, size: u32) -> Difo {
 
 fn with_type(source: Source, returns: DifType) -> Difo {
     let Source { code, integers, strings, variables, .. } = source;
-    Difo { code, integers, strings, variables, returns, destructive: true }
+    Difo { code, places: Vec::new(), integers, strings, variables, returns, destructive: true }
 }
