@@ -275,7 +275,17 @@ fn errors_name_the_probes_that_lack_the_argument() {
         assert!(error.contains(expected), "{text}: {error}");
     }
     let error = compile("shop:::request-done /args.status > 3/ { trace(args.paht); }").unwrap_err();
-    assert!(error.contains("in action list"), "{error}");
+    assert!(error.contains("line 1"), "{error}");
+}
+
+#[test]
+fn statements_of_an_if_use_names() {
+    let program = compile(
+        "shop:::request-done { if (args.status > 3) { trace(1); } else { trace(args.path); } }",
+    );
+    assert!(program.is_ok(), "{program:?}");
+    let error = compile("shop:::request-done { if (1) { trace(args.paht); } }").unwrap_err();
+    assert!(error.contains("has no argument paht"), "{error}");
 }
 
 #[test]

@@ -18,6 +18,20 @@ use crate::surroundings::Description;
 /// A cooked statement.
 type Cooked = (Node, Place);
 
+/// Collects the expressions of statements, in order.
+fn expressions<'c>(steps: &'c [Step], into: &mut Vec<&'c Node>) {
+    for step in steps {
+        match step {
+            Step::Expr(node, _) => into.push(node),
+            Step::If(condition, then, otherwise) => {
+                into.push(condition);
+                expressions(then, into);
+                expressions(otherwise, into);
+            }
+        }
+    }
+}
+
 /// Compiles a clause for each of its probe descriptions.
 pub(super) fn compile(
     session: &mut Session<'_>,
@@ -25,7 +39,10 @@ pub(super) fn compile(
     program: &mut Program,
 ) -> Result<()> {
     let end = session.place;
-    let contexts = named::contexts(session, clause)?;
+    let mut statements = Vec::new();
+    expressions(&clause.body, &mut statements);
+    let contexts =
+        named::contexts(session, &clause.probes, clause.predicate.as_ref(), &statements)?;
     for Context { description, place, named } in contexts {
         session.place = place;
         context::enter(session, &description, named)?;

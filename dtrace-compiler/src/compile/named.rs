@@ -9,7 +9,6 @@ use dtrace_abi::ErrTag;
 use dtrace_abi::glob;
 
 use super::spec::literally;
-use super::{Built, Step};
 use crate::arguments;
 use crate::error::Result;
 use crate::place::Place;
@@ -31,19 +30,23 @@ pub(super) struct Context {
 /// A name that a clause uses, and the part of the clause with its first use.
 type Uses<'c> = BTreeMap<&'c str, (Place, &'static str)>;
 
-/// Returns the descriptions for which a clause is compiled.
-pub(super) fn contexts(session: &mut Session<'_>, clause: &Built) -> Result<Vec<Context>> {
+/// Returns the descriptions for which a clause with these probes, predicate and statements is compiled.
+pub(super) fn contexts(
+    session: &mut Session<'_>,
+    probes: &[(Description, Place)],
+    predicate: Option<&Node>,
+    statements: &[&Node],
+) -> Result<Vec<Context>> {
     let mut uses = Uses::new();
-    if let Some(predicate) = &clause.predicate {
+    if let Some(predicate) = predicate {
         collect(predicate, "predicate", &mut uses);
     }
-    for step in &clause.body {
-        let (Step::Expr(node, _) | Step::If(node, ..)) = step;
+    for node in statements {
         collect(node, "action list", &mut uses);
     }
     let mut contexts = Vec::new();
     let mut lacking = Vec::new();
-    for (description, place) in &clause.probes {
+    for (description, place) in probes {
         let (description, place) = (description.clone(), *place);
         if uses.is_empty() {
             contexts.push(Context { description, place, named: None });

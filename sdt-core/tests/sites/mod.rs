@@ -348,7 +348,7 @@ fn threads_fire_while_others_enable_and_disable() {
                     n = n.wrapping_add(3);
                     sdt_probe!(declared::busy, n);
                     // Otherwise the threads that enable and disable wait for a turn most of the time.
-                    if LOOPS.fetch_add(1, Ordering::Relaxed) % 1024 == 0 {
+                    if LOOPS.fetch_add(1, Ordering::Relaxed).is_multiple_of(1024) {
                         std::thread::yield_now();
                     }
                 }
