@@ -168,6 +168,14 @@ fn boot() -> Vec<(&'static str, Call)> {
             assert_eq!(w.dtrace.counters().records, 0);
             Worked
         }),
+        ("Dtrace::system", |w| {
+            let _ = Tracer::system(&w.dtrace);
+            Worked
+        }),
+        ("Dtrace::late_timers", |w| {
+            assert_eq!(w.dtrace.late_timers(), 0);
+            Worked
+        }),
         ("Dtrace::register_own", |w| of(w.dtrace.register_own())),
         ("Dtrace::register_profile", |w| of(w.dtrace.register_profile(4))),
         ("Dtrace::tick", |w| {
@@ -337,6 +345,10 @@ fn others() -> Vec<(&'static str, Call)> {
         ("Smp::without_interrupts", |_| STILL.dtrace().host().without_interrupts(|| Worked)),
         ("Smp::kernel", |_| {
             assert!(!STILL.dtrace().host().kernel().load(0, &mut [0]));
+            Worked
+        }),
+        ("Smp::timers_changed", |_| {
+            STILL.dtrace().host().timers_changed();
             Worked
         }),
         ("Smp::is_text", |_| {
