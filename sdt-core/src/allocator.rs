@@ -15,7 +15,7 @@
 ///
 /// sdt_core::sdt_allocator! {
 ///     /// The system's allocator, with the probes of the provider `heap`.
-///     pub struct Probed, provider heap;
+///     struct Probed, provider heap;
 /// }
 ///
 /// #[global_allocator]

@@ -109,7 +109,7 @@ pub unsafe trait Machine: Sized + 'static {
     }
 
     /// Makes each CPU call [`Dtrace::tick`] soon, for a kernel whose timer is one-shot: see
-    /// [`Host::timers_changed`](crate::Host::timers_changed). [`Dtrace::tick`] returns the time of its next call. A kernel that calls
+    /// [`Host::timers_changed`]. [`Dtrace::tick`] returns the time of its next call. A kernel that calls
     /// `tick` at each interrupt of a periodic timer has nothing to do.
     fn timers_changed() {}
 

@@ -415,7 +415,8 @@ fn records_are_printed_when_a_process_stops_answering() {
     let mut until = UntilMute { subject, interrupt: &interrupt, is_lost, has_worked };
     let mut shown = Shown::default();
     let error = consume::run(client, &job, &interrupt, &mut until, &mut shown).unwrap_err();
-    assert!(matches!(error, DtraceError::Client(ClientError::NoAnswer { .. })), "{error}");
+    let DtraceError::Silent(error) = error else { panic!("{error}") };
+    assert!(matches!(*error, DtraceError::Client(ClientError::NoAnswer { .. })), "{error}");
     let [printed, said] = std::mem::take(&mut *shown.0.lock().unwrap());
     assert_eq!(printed.trim(), "123", "{said}");
 }
