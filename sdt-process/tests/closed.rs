@@ -2,8 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
 
 use sdt_core::{sdt_probe, sdt_provider};
+
+/// Long enough for the worker thread to wake up.
+const PAUSE: Duration = Duration::from_millis(100);
 
 sdt_provider! {
     closer {
@@ -20,8 +24,12 @@ fn files_of_the_program_are_not_closed() {
         let path = traced.socket().to_owned();
         let consumer = UnixStream::connect(&path).unwrap();
         std::mem::forget(consumer);
+        // The worker thread accepts the connection, and waits again.
+        std::thread::sleep(PAUSE);
         // SAFETY: only this crate uses the closed numbers again, and it must not.
         assert_eq!(unsafe { libc::close_range(3, libc::c_uint::MAX, 0) }, 0);
+        // The thread notices it. If the program used the numbers again before, the thread would wait for the program's files.
+        std::thread::sleep(PAUSE);
         let folder = tempfile::tempdir().unwrap();
         let listening = (0..8).map(|number| {
             let path = folder.path().join(number.to_string());
