@@ -47,7 +47,7 @@
 //!
 //! It sends no request to a kernel and reads no file: the caller describes the probes and types by implementing
 //! [`Surroundings`](surroundings::Surroundings). It runs no program (`sdt-framework` or a real kernel does), and prints only
-//! listings (`dtrace::render` prints records). The C preprocessor, translators that the kernel applies, and sections that
+//! listings (`dtrace_consumer::render` prints records). The C preprocessor, translators that the kernel applies, and sections that
 //! describe a program's own probes are not supported here.
 //!
 //! # Where to read on

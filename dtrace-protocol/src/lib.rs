@@ -29,7 +29,7 @@
 //! # Where to read on
 //!
 //! [`Request`] and [`Reply`] are all messages, and [`frame`] is their encoding. `sdt_framework::server` implements the
-//! framework's side, and `dtrace::client` the consumer's. `docs/architecture.md` of the project explains how they work
+//! framework's side, and `dtrace_consumer::client` the consumer's. `docs/architecture.md` of the project explains how they work
 //! together.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

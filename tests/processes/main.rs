@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cargo_sdt::internal::process::{self, clean_cargo_env};
-use dtrace::{Address, Client, Protection, Transport};
+use dtrace_consumer::{Address, Client, Protection, Transport};
 use harness::{records, setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::Module;
 use cargo_sdt::internal::platform::{Os, Route};
-use dtrace::client::{Detail, Probe};
+use dtrace_consumer::client::{Detail, Probe};
 use harness::session::{Session, SessionError};
 use sdt_protocol::Exec;
 

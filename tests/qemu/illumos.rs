@@ -76,8 +76,9 @@ pub(crate) fn listed(session: &mut Session, spec: &str) -> Vec<String> {
     let probes = session.list(name(spec)).unwrap();
     // The framework's own are always there, and of no module.
     let probes = probes.iter().filter(|of| !of.module.is_empty());
-    let line =
-        |of: &dtrace::client::Probe| [&*of.provider, &of.module, &of.function, &of.name].join(":");
+    let line = |of: &dtrace_consumer::client::Probe| {
+        [&*of.provider, &of.module, &of.function, &of.name].join(":")
+    };
     probes.map(line).collect()
 }
 

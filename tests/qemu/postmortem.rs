@@ -11,9 +11,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cargo_sdt::internal::arch::Arch;
-use dtrace::compiler::Source;
-use dtrace::compiler::options::Options;
-use dtrace::{Running, Trace};
+use dtrace_consumer::compiler::Source;
+use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::{Running, Trace};
 use harness::qemu;
 use harness::session::Session;
 use sdt_protocol::{Event, Request};

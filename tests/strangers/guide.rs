@@ -490,7 +490,7 @@ fn a_guide_is_taken_apart() {
 
 #[test]
 fn programs_of_the_workspace_are_built_with_its_features() {
-    let typed = "build -q -p dtrace -p sdt-process --bin dtrace";
+    let typed = "build -q -p dtrace-consumer -p sdt-process --bin dtrace";
     assert!(is_of_the_workspace(typed) && !is_of_the_workspace("build --release"));
     let expected = "build -q --bin dtrace --workspace --exclude bench --examples";
     assert_eq!(with_its_features(typed), expected);

@@ -152,7 +152,7 @@ fn each_says_what_the_registry_shows() {
     let names: Vec<_> = published.iter().map(|package| package.name.to_string()).collect();
     for name in [
         "cargo-sdt",
-        "dtrace",
+        "dtrace-consumer",
         "dtrace-abi",
         "dtrace-compiler",
         "dtrace-protocol",

@@ -72,6 +72,10 @@ fn main() -> ExitCode {
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {
-        if is_dtrace { dtrace::cli::failure(&error) } else { output::failure("xtask", &error) }
+        if is_dtrace {
+            dtrace_consumer::cli::failure(&error)
+        } else {
+            output::failure("xtask", &error)
+        }
     })
 }

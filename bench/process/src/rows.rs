@@ -5,9 +5,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use dtrace::compiler::Source;
-use dtrace::compiler::options::Options as TraceOptions;
-use dtrace::{Address, Client, Protection, Trace};
+use dtrace_consumer::compiler::Source;
+use dtrace_consumer::compiler::options::Options as TraceOptions;
+use dtrace_consumer::{Address, Client, Protection, Trace};
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_process::Process;
 

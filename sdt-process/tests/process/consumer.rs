@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dtrace::compiler::options::Options;
-use dtrace::compiler::surroundings::EveryProbe;
-use dtrace::compiler::{Compiler, Source, dof};
-use dtrace::transport::AddressError;
-use dtrace::{Address, Client, Protection, Transport, TransportError};
+use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::compiler::surroundings::EveryProbe;
+use dtrace_consumer::compiler::{Compiler, Source, dof};
+use dtrace_consumer::transport::AddressError;
+use dtrace_consumer::{Address, Client, Protection, Transport, TransportError};
 use dtrace_protocol::SnapshotOf;
 use tempfile::TempDir;
 
@@ -221,7 +221,7 @@ impl Consumer {
     /// Returns the names of the program's probes.
     pub fn list(&mut self) -> Vec<String> {
         let probes = self.0.list("subject:::").unwrap();
-        let name = |of: &dtrace::client::Probe| {
+        let name = |of: &dtrace_consumer::client::Probe| {
             format!("{}:{}:{}:{}", of.provider, of.module, of.function, of.name)
         };
         probes.iter().map(name).collect()

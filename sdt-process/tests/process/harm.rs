@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dtrace::ClientError;
+use dtrace_consumer::ClientError;
 
 use crate::consumer::{self, Consumer, Subject};
 use crate::is_restored;

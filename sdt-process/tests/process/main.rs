@@ -64,7 +64,7 @@ fn probes_are_listed() {
     assert_eq!(types.iter().map(|of| &*of.native).collect::<Vec<_>>(), ["uint64_t", "uint64_t"]);
     let sites = consumer.0.sites(probe).unwrap();
     for function in ["4work", "5forks4fork", "4obey"] {
-        let is_there = |of: &dtrace::client::Site| {
+        let is_there = |of: &dtrace_consumer::client::Site| {
             of.function
                 .as_ref()
                 .is_some_and(|(name, _)| name.contains(&format!("subject{function}")))
@@ -145,7 +145,7 @@ fn a_lost_connection_leaves_nothing() {
         let is_lost = Arc::new(AtomicBool::new(false));
         let line = consumer::line(subject.id()).unwrap();
         let line = consumer::Losing { line, is_lost: is_lost.clone() };
-        let mut client = dtrace::Client::connect(line).unwrap();
+        let mut client = dtrace_consumer::Client::connect(line).unwrap();
         client.open().unwrap();
         client.program(&consumer::program("subject:::work")).unwrap();
         client.go().unwrap();
@@ -361,7 +361,7 @@ fn there_is_an_end_to_consumers() {
     let mut consumers: Vec<_> =
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
-    let refused = dtrace::Client::connect(line).unwrap_err().to_string();
+    let refused = dtrace_consumer::Client::connect(line).unwrap_err().to_string();
     let why = "3 consumers trace this process, which is the limit; stop one of them";
     assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");

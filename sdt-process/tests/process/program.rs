@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dtrace::client::CHANNEL;
-use dtrace::compiler::Source;
-use dtrace::compiler::Specifies;
-use dtrace::compiler::options::Options;
-use dtrace::consume::{self, Workload, WorkloadError};
-use dtrace::job::{self, Job};
-use dtrace::render::{Order, Output, Text};
-use dtrace::trace::Running;
-use dtrace::{Client, ClientError, DtraceError, Interrupt, Trace};
+use dtrace_consumer::client::CHANNEL;
+use dtrace_consumer::compiler::Source;
+use dtrace_consumer::compiler::Specifies;
+use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::consume::{self, Workload, WorkloadError};
+use dtrace_consumer::job::{self, Job};
+use dtrace_consumer::render::{Order, Output, Text};
+use dtrace_consumer::trace::Running;
+use dtrace_consumer::{Client, ClientError, DtraceError, Interrupt, Trace};
 
 use crate::consumer::{self, Subject};
 

@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ));
     report.extend(folders.iter().map(|(name, tally)| tally.row(name)));
     report.push_str(&whole.row("all"));
-    dtrace::output::print(report)?;
+    dtrace_consumer::output::print(report)?;
     Ok(if whole.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -110,8 +110,8 @@ fn find(folder: &Path) -> anyhow::Result<PathBuf> {
     let below = [
         "",
         "testsuite",
-        "usr/lib/x86_64-linux-gnu/dtrace/testsuite",
-        "usr/lib/aarch64-linux-gnu/dtrace/testsuite",
+        "usr/lib/x86_64-linux-gnu/dtrace-consumer/testsuite",
+        "usr/lib/aarch64-linux-gnu/dtrace-consumer/testsuite",
     ];
     let mut folders = below.iter().map(|below| folder.join(below));
     match folders.find(|folder| folder.join("runtest.sh").exists()) {
@@ -145,7 +145,7 @@ fn all(suite: &Path) -> anyhow::Result<Vec<String>> {
 fn build(suite: PathBuf) -> anyhow::Result<Programs> {
     let mut cargo = Command::new("cargo");
     cargo
-        .args(["build", "--quiet", "-p", "dtrace", "-p", "d-process"])
+        .args(["build", "--quiet", "-p", "dtrace-consumer", "-p", "d-process"])
         .current_dir(workspace::root());
     clean_cargo_env(&mut cargo);
     run_visibly(&mut cargo, BUILD)?;

@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use dtrace::consume::{self, Recorded};
-use dtrace::job::Text;
-use dtrace::render::{Order, Output, Request as Asked};
-use dtrace::transport::{Transport, TransportError};
-use dtrace::{Client, Interrupt, Job};
 use dtrace_compiler::Specifies;
 use dtrace_compiler::options::OutputFormat;
+use dtrace_consumer::consume::{self, Recorded};
+use dtrace_consumer::job::Text;
+use dtrace_consumer::render::{Order, Output, Request as Asked};
+use dtrace_consumer::transport::{Transport, TransportError};
+use dtrace_consumer::{Client, Interrupt, Job};
 use dtrace_protocol::{Decoder, Frame, Header};
 
 use self::declared::{Made, Part};

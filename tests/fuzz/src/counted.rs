@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dtrace::render::{Order, Output};
+use dtrace_consumer::render::{Order, Output};
 
 /// Counts the bytes that it is given, of which there is a most. Nothing is to be done.
 pub(crate) struct Counted {

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arbitrary::{Arbitrary, Unstructured};
-use dtrace::consume::{self, Recorded};
-use dtrace::{Client, Interrupt, Job, postmortem};
 use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
+use dtrace_consumer::consume::{self, Recorded};
+use dtrace_consumer::{Client, Interrupt, Job, postmortem};
 use rustix::fs::{MemfdFlags, memfd_create};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::{Config, Dtrace};

@@ -1,15 +1,15 @@
 //! The rendering of a kernel's records, with any descriptions and any buffers.
 
 use arbitrary::{Arbitrary, Unstructured};
-use dtrace::render::{
-    AggDescription, Buffer, Consumer, Eprobe, Markup, NoSymbols, Schedule, Settings, Sink,
-    Structured, Tables, Text, World,
-};
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordDesc;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::Types;
+use dtrace_consumer::render::{
+    AggDescription, Buffer, Consumer, Eprobe, Markup, NoSymbols, Schedule, Settings, Sink,
+    Structured, Tables, Text, World,
+};
 
 use crate::counted::Counted;
 
@@ -115,7 +115,7 @@ fn show(
     options: Options,
     tables: &mut Tables,
     sink: &mut dyn Sink,
-) -> Result<(), dtrace::render::RenderError> {
+) -> Result<(), dtrace_consumer::render::RenderError> {
     let types = Types::new(256);
     let mut world = World { descriptions: tables, symbols: &NoSymbols, types: &types };
     let mut consumer = Consumer::new(Settings::new(options));

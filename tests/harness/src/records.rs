@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
-use dtrace::ClientError;
-use dtrace::client::Client;
 use dtrace_abi::Platform;
 use dtrace_abi::reader::Reader;
 use dtrace_abi::record::RecordHeader;
+use dtrace_consumer::ClientError;
+use dtrace_consumer::client::Client;
 use dtrace_protocol::SnapshotOf;
 
 use crate::torture::dof;

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use dtrace::TransportError;
-use dtrace::client::{Client, ClientError, Detail, Probe, Site};
+use dtrace_consumer::TransportError;
+use dtrace_consumer::client::{Client, ClientError, Detail, Probe, Site};
 use sdt_protocol::{
     Counters, Event, Exec, MAILBOX_ROOM, Message, Module, Reentered, Refusal, Reply, Request,
     Sites, Tortured, VERSION, frame,

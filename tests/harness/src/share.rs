@@ -282,8 +282,10 @@ impl Share {
                 self.connections.insert(channel, Connection { pipe, channel: None });
             }
             None => {
-                pipe.to_send
-                    .extend(gone(dtrace::client::CHANNEL, "too many programs share the machine"));
+                pipe.to_send.extend(gone(
+                    dtrace_consumer::client::CHANNEL,
+                    "too many programs share the machine",
+                ));
                 pipe.send();
             }
         }

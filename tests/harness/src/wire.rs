@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dtrace::{Transport, TransportError};
+use dtrace_consumer::{Transport, TransportError};
 use dtrace_protocol::OTHERS;
 use dtrace_protocol::frame::channel_of;
 use sdt_protocol::frame::{self, Arrived, Decoder};
@@ -45,7 +45,7 @@ pub enum WireError {
     },
     /// A consumer could not continue.
     #[error(transparent)]
-    Consumer(dtrace::ClientError),
+    Consumer(dtrace_consumer::ClientError),
     /// The kernel panicked.
     #[error("the kernel panicked: {0}")]
     Panicked(String),

@@ -16,7 +16,7 @@ use crate::book::{self, Book};
 /// The published crates.
 const CRATES: [&str; 10] = [
     "cargo-sdt",
-    "dtrace",
+    "dtrace-consumer",
     "dtrace-abi",
     "dtrace-compiler",
     "dtrace-protocol",

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ArgAction;
-use dtrace::consume::{self, Workload, WorkloadError};
-use dtrace::job::Mode;
-use dtrace::render::{Output, Streams};
-use dtrace::{DtraceError, Interrupt, Job, cli};
+use dtrace_consumer::consume::{self, Workload, WorkloadError};
+use dtrace_consumer::job::Mode;
+use dtrace_consumer::render::{Output, Streams};
+use dtrace_consumer::{DtraceError, Interrupt, Job, cli};
 use harness::session::{Session, SessionError};
 use harness::shell::Command;
 use harness::workload;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use cargo_sdt::internal::output;
 use cargo_sdt::internal::progress::note;
-use dtrace::Interrupt;
+use dtrace_consumer::Interrupt;
 use harness::session::{Session, SessionError};
 use harness::share::{Share, Socket};
 use harness::workload;

@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use dtrace::consume::{self, Recorded};
-use dtrace::job::{Mode, Text};
-use dtrace::render::Kept;
-use dtrace::transport::{Transport, TransportError};
-use dtrace::{Client, Interrupt, Job};
 use dtrace_abi::Platform;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, Specifies, dof};
+use dtrace_consumer::consume::{self, Recorded};
+use dtrace_consumer::job::{Mode, Text};
+use dtrace_consumer::render::Kept;
+use dtrace_consumer::transport::{Transport, TransportError};
+use dtrace_consumer::{Client, Interrupt, Job};
 use dtrace_protocol::{Decoder, Frame, Request};
 use sdt_framework::server::{Lost, NoSites, Server, Stream};
 use sdt_framework::{Config, Dtrace, Rights};
@@ -184,7 +184,7 @@ fn record(scenario: &Scenario) -> Told {
 /// Has nothing done.
 struct Shown(Kept);
 
-impl dtrace::render::Output for Shown {
+impl dtrace_consumer::render::Output for Shown {
     fn line(&mut self, text: &[u8]) -> std::io::Result<()> {
         self.0.line(text)
     }
@@ -201,7 +201,7 @@ impl dtrace::render::Output for Shown {
         self.0.listing(text)
     }
 
-    fn perform(&mut self, _: &dtrace::render::Order<'_>) -> std::io::Result<()> {
+    fn perform(&mut self, _: &dtrace_consumer::render::Order<'_>) -> std::io::Result<()> {
         Ok(())
     }
 }

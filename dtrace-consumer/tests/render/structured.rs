@@ -1,8 +1,8 @@
 //! JSON and XML.
 
-use dtrace::render::{Markup, Structured};
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{QUANTIZE_BUCKETS, quantize_bucket};
+use dtrace_consumer::render::{Markup, Structured};
 
 use crate::made::{Item, Made, item, printf};
 use crate::printed::Printed;

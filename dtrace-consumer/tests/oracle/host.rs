@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use d_process::{Line, Machine};
-use dtrace::consume::{self, Interrupt, UntilInterrupted};
-use dtrace::{Client, DtraceError, Job, cli};
+use dtrace_consumer::consume::{self, Interrupt, UntilInterrupted};
+use dtrace_consumer::{Client, DtraceError, Job, cli};
 
 use crate::case::Case;
 use crate::printed::Printed;
@@ -72,7 +72,7 @@ fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
         ..Machine::default()
     };
     let kernel = thread::spawn(move || d_process::serve(machine, Line::new(theirs.into(), output)));
-    let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
+    let line = dtrace_consumer::transport::Line::new(ours.into(), None).unwrap();
     let interrupt = Arc::new(Interrupt::new());
     let (over, wait) = std::sync::mpsc::channel::<()>();
     let limit = if case.status == STOPPED { SOON } else { LIMIT };

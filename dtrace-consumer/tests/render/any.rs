@@ -1,8 +1,8 @@
 //! Random data of a kernel cause no panic, and the size of the output is bounded.
 
-use dtrace::render::{Format, Markup, Structured, Text};
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordDesc;
+use dtrace_consumer::render::{Format, Markup, Structured, Text};
 use proptest::prelude::*;
 
 use crate::made::{Item, Made, item};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use dtrace::Job;
 use dtrace_abi::option::OptionId;
 use dtrace_compiler::options::OptionError;
+use dtrace_consumer::Job;
 
 fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);

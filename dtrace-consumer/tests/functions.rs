@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use dtrace::functions::{Coverage, Functions, Obstacle};
+use dtrace_consumer::functions::{Coverage, Functions, Obstacle};
 
 /// The test's own file.
 fn own() -> Functions {

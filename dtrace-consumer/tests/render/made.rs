@@ -1,14 +1,14 @@
 //! Records and aggregations that are written down, not traced.
 
-use dtrace::render::{
-    AggDescription, Buffer, Consumer, Entry, Eprobe, Module, RenderError, Schedule, Settings, Sink,
-    Symbol, Symbols, Tables, Text, View, World,
-};
 use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::Types;
+use dtrace_consumer::render::{
+    AggDescription, Buffer, Consumer, Entry, Eprobe, Module, RenderError, Schedule, Settings, Sink,
+    Symbol, Symbols, Tables, Text, View, World,
+};
 use jiff::tz::TimeZone;
 
 use crate::printed::Printed;

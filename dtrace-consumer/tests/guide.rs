@@ -14,7 +14,7 @@ mod host;
 mod printed;
 
 use case::Case;
-use dtrace::compiler::options::{ALL, OptionInfo, User};
+use dtrace_consumer::compiler::options::{ALL, OptionInfo, User};
 
 #[test]
 fn lines_to_begin_with() {
@@ -44,7 +44,7 @@ fn lines_to_begin_with() {
 #[test]
 fn options_in_the_documentation_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = vec![root.join("README.md"), root.join("dtrace/README.md")];
+    let mut files = vec![root.join("README.md"), root.join("dtrace-consumer/README.md")];
     for entry in fs::read_dir(root.join("docs")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {

@@ -1,8 +1,8 @@
 //! Each display, written down.
 
-use dtrace::render::Text;
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_bucket};
+use dtrace_consumer::render::Text;
 
 use crate::made::{Item, Made, item, printf};
 use crate::printed::Printed;

@@ -7,10 +7,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use dtrace::compiler::Source;
-use dtrace::compiler::options::Options;
-use dtrace::render::{Argument, Entry, Sink};
-use dtrace::{Address, Client, Protection, Running, Trace};
+use dtrace_consumer::compiler::Source;
+use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::render::{Argument, Entry, Sink};
+use dtrace_consumer::{Address, Client, Protection, Running, Trace};
 
 /// Records are of no interest here.
 struct Nothing;

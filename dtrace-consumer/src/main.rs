@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, ValueHint};
-use dtrace::command::{Command, Hosting};
-use dtrace::consume::{self, Recorded, Target, UntilExit, UntilInterrupted, Workload};
-use dtrace::functions::{self, Functions};
-use dtrace::job::Mode;
-use dtrace::render::{Output as _, Streams};
-use dtrace::{
+use dtrace_abi::option::OptionId;
+use dtrace_consumer::command::{Command, Hosting};
+use dtrace_consumer::consume::{self, Recorded, Target, UntilExit, UntilInterrupted, Workload};
+use dtrace_consumer::functions::{self, Functions};
+use dtrace_consumer::job::Mode;
+use dtrace_consumer::render::{Output as _, Streams};
+use dtrace_consumer::{
     Address, Client, ClientError, DtraceError, Interrupt, Job, Protection, cli, key, output,
     postmortem,
 };
-use dtrace_abi::option::OptionId;
 
 const USAGE: &str = "\
 Usage: dtrace -p pid ... | -c cmd

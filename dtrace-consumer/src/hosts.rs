@@ -1,9 +1,9 @@
 //! Several kernels as one trace.
 //!
 //! ```no_run
-//! use dtrace::compiler::{Source, options::Options};
-//! use dtrace::hosts::Hosts;
-//! use dtrace::{Address, Client, Protection, Trace, render};
+//! use dtrace_consumer::compiler::{Source, options::Options};
+//! use dtrace_consumer::hosts::Hosts;
+//! use dtrace_consumer::{Address, Client, Protection, Trace, render};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut all = Vec::new();

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use dtrace::{Address, Protection};
+use dtrace_consumer::{Address, Protection};
 use sdt_core::{sdt_probe, sdt_provider};
 
 /// Set where this program is the process that is named: how it leads to another one's socket, and where that is.

@@ -172,8 +172,8 @@ fn a_dead_line_is_an_error() {
 fn the_kernel_is_told_who_goes() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let kernel = thread::spawn(move || answer(theirs, VERSION));
-    let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
-    let mut client = dtrace::Client::connect(line).unwrap();
+    let line = dtrace_consumer::transport::Line::new(ours.into(), None).unwrap();
+    let mut client = dtrace_consumer::Client::connect(line).unwrap();
     assert_eq!(client.list("").unwrap().len(), 1);
     drop(client);
     assert_eq!(kernel.join().unwrap(), "Close");

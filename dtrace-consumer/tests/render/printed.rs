@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dtrace::render::{Order, Output, Request};
+use dtrace_consumer::render::{Order, Output, Request};
 
 /// The output of a run.
 #[derive(Debug, Default, PartialEq, Eq)]

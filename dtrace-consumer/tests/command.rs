@@ -124,7 +124,7 @@ fn printed(args: &[&str]) -> String {
 #[test]
 fn all_options_have_help() {
     let help = printed(&["-x", "help"]);
-    for option in dtrace::compiler::options::ALL {
+    for option in dtrace_consumer::compiler::options::ALL {
         assert!(help.lines().any(|line| line.starts_with(option.name)), "{}", option.name);
     }
 }

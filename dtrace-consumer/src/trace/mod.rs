@@ -1,8 +1,8 @@
 //! A trace as a library: compiles programs, enables them in a kernel, and reads what they record.
 //!
 //! ```no_run
-//! use dtrace::compiler::{Source, options::Options};
-//! use dtrace::{Address, Client, Protection, Trace, render};
+//! use dtrace_consumer::compiler::{Source, options::Options};
+//! use dtrace_consumer::{Address, Client, Protection, Trace, render};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let address: Address = "unix:/run/kernel.sock".parse()?;

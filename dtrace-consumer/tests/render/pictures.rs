@@ -1,10 +1,10 @@
 //! Flame graphs, heat maps, timelines.
 
-use dtrace::render::picture::{HeatMap, Perfetto, PictureError, flame_graph};
-use dtrace::render::{Consumer, Entry, Settings, Sink, Table, Text, View};
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{QUANTIZE_BUCKETS, quantize_bucket};
 use dtrace_compiler::options::Options;
+use dtrace_consumer::render::picture::{HeatMap, Perfetto, PictureError, flame_graph};
+use dtrace_consumer::render::{Consumer, Entry, Settings, Sink, Table, Text, View};
 
 use crate::made::{Item, Made, item, printf};
 use crate::printed::Printed;
@@ -21,7 +21,7 @@ impl Sink for AtEnd {
         &mut self,
         rest: &Table<'_>,
         view: &View<'_>,
-    ) -> Result<(), dtrace::render::RenderError> {
+    ) -> Result<(), dtrace_consumer::render::RenderError> {
         let mut svg = Vec::new();
         let elements = rest.rows.iter().map(|row| row.key);
         self.0 = flame_graph(elements, view, "stacks", &mut svg)

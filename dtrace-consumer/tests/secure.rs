@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dtrace::compiler::options::Options;
-use dtrace::compiler::surroundings::EveryProbe;
-use dtrace::compiler::{Compiler, Source, dof};
-use dtrace::transport::{Line, Secure, SecureError};
-use dtrace::{Client, ClientError, TransportError, key};
+use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::compiler::surroundings::EveryProbe;
+use dtrace_consumer::compiler::{Compiler, Source, dof};
+use dtrace_consumer::transport::{Line, Secure, SecureError};
+use dtrace_consumer::{Client, ClientError, TransportError, key};
 use dtrace_protocol::secure::{HANDSHAKE, Key, PREAMBLE, REKEY};
 use recording_host::cpus::{CPUS, Threads};
 use sdt_core::ops::{Privileges, ProviderAttr};

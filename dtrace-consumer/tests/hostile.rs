@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
-use dtrace::client::CHANNEL;
-use dtrace::{Address, Client, ClientError, Protection};
+use dtrace_consumer::client::CHANNEL;
+use dtrace_consumer::{Address, Client, ClientError, Protection};
 use dtrace_protocol::{Declared, Decoder, Header, Reply, Request, Side, Status, VERSION, Writer};
 
 /// The answer of a peer to a request; after `None` it sends nothing more.
