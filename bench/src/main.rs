@@ -12,7 +12,7 @@ macro_rules! modules {
     };
 }
 
-modules! { clauses code compile cpus dif fired host peers report scale steps subjects table time traps }
+modules! { clauses code compile cpus dif fired functions host peers report scale steps subjects table time traps }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn main() -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ use crate::code::{Code, Program};
 use crate::compile;
 use crate::cpus;
 use crate::dif;
+use crate::functions;
 use crate::host::{self, Counter};
 use crate::scale;
 use crate::subjects::{self, CALLS, DISABLED, Disabled, Subject};
@@ -59,6 +60,7 @@ pub fn run() -> Result<()> {
     writeln!(out, "rounds    {}, all functions in turn in each\n", options.rounds)?;
     writeln!(out, "{}", disabled(options.rounds, CALLS_DISABLED / divisor)?)?;
     writeln!(out, "{}", enabled(options.rounds, counter, divisor)?)?;
+    writeln!(out, "{}", functions::table(options.rounds, CALLS_TRAPPING / divisor)?)?;
     writeln!(out, "{}", dif::table(options.rounds, CALLS_ENABLED / divisor)?)?;
     writeln!(out, "{}", cpus::table(options.rounds, CALLS_ENABLED / divisor)?)?;
     writeln!(out, "{}", clauses::table()?)?;

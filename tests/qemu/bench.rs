@@ -130,10 +130,14 @@ pub(crate) fn boot(arch: Arch, cpus: u32) -> Session {
     boot_by(arch, cpus, qemu::find(arch).expect("QEMU is there"))
 }
 
+/// Returns the kernel's file.
+pub(crate) fn kernel_file(arch: Arch) -> &'static Path {
+    KERNELS.get(arch, |arch| kernel::build(arch).expect("the kernel can be built"))
+}
+
 /// A running kernel, in this QEMU.
 pub(crate) fn boot_by(arch: Arch, cpus: u32, qemu: PathBuf) -> Session {
-    let kernel = KERNELS.get(arch, |arch| kernel::build(arch).expect("the kernel can be built"));
-    let options = Options { arch, qemu, kernel: kernel.into(), cpus };
+    let options = Options { arch, qemu, kernel: kernel_file(arch).into(), cpus };
     Session::start(&options, false).expect("the kernel boots")
 }
 

@@ -83,7 +83,8 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn dtrace(&self, args: &[&str]) -> Command {
+    /// Returns `dtrace` with these arguments, for this machine.
+    pub(crate) fn dtrace(&self, args: &[&str]) -> Command {
         let mut command = Command::new(dtrace_program());
         command.arg("--connect").arg(format!("unix:{}", self.socket().display())).args(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

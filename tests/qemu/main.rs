@@ -11,6 +11,7 @@ mod consumers;
 mod embedded;
 mod failures;
 mod flame;
+mod functions;
 mod golden;
 mod golden_dof;
 mod golden_illumos;

@@ -72,6 +72,11 @@ fn breakpoint_handlers() {
 }
 
 #[test]
+fn kernels() {
+    Guide::read("docs/kernels.md", &[]).run();
+}
+
+#[test]
 fn your_first_probe_on_a_microcontroller() {
     setup::program("qemu-system-arm", "qemu-system-arm").expect("QEMU");
     let guide = Guide::read("docs/first-probe-microcontroller.md", &[]);

@@ -7,11 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use dtrace_compiler::options::Options as ProgramOptions;
+use dtrace_compiler::surroundings::Description;
 use dtrace_consumer::TransportError;
 use dtrace_consumer::client::{Client, ClientError, Detail, Probe, Site};
+use dtrace_consumer::functions::Functions;
+use dtrace_consumer::trace::Trace;
 use sdt_protocol::{
-    Counters, Event, Exec, MAILBOX_ROOM, Message, Module, Reentered, Refusal, Reply, Request,
-    Sites, Tortured, VERSION, frame,
+    Called, Counters, Event, Exec, MAILBOX_ROOM, Message, Module, Reentered, Refusal, Reply,
+    Request, Sites, Tortured, TorturedFunctions, VERSION, frame,
 };
 
 use crate::kernel;
@@ -523,6 +527,52 @@ impl Session {
             Reply::Tortured(result) => Ok(result),
             reply => Err(self.strange("torture", reply)),
         }
+    }
+
+    /// Enables and disables all functions of the kernel. `file` is the kernel's; its functions are sent before. Calls `progress` with
+    /// the number of transitions so far. Only the time between two reports of progress is limited.
+    ///
+    /// # Errors
+    /// The file is not the kernel's, or the kernel refuses, or failed, as it does after an unexpected trap.
+    pub fn torture_functions(
+        &mut self,
+        file: &Path,
+        seed: u64,
+        transitions: u64,
+        mut progress: impl FnMut(u64),
+    ) -> Result<TorturedFunctions, SessionError> {
+        let refused = |message| SessionError::Refused(Refusal { errno: 0, message });
+        let functions = Functions::read(file).map_err(|error| refused(error.to_string()))?;
+        let mut trace = Trace::new(self.connect()?, ProgramOptions::default(), 0);
+        trace.trace_functions(functions).map_err(|error| refused(error.to_string()))?;
+        let all = Description { provider: "fbt".into(), ..Description::default() };
+        trace.kernel().list(&all).map_err(|error| self.client_failed(error))?;
+        let result = self.wait_for(Request::TortureFunctions { seed, transitions }, |event| {
+            if let Event::Progress { done, .. } = event {
+                progress(done);
+            }
+            Instant::now() + ANSWER
+        });
+        match result? {
+            Reply::TorturedFunctions(result) => Ok(result),
+            reply => Err(self.strange("torture functions", reply)),
+        }
+    }
+
+    /// Makes every CPU call functions that count their calls, `rounds` times.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn call(&mut self, rounds: u32) -> Result<Called, SessionError> {
+        ask!(self, Request::Call { rounds }, Reply::Called(called) => called)
+    }
+
+    /// Returns a hash of the kernel's text.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn hash_text(&mut self) -> Result<u64, SessionError> {
+        ask!(self, Request::HashText, Reply::Hash(hash) => hash)
     }
 
     /// Hits the kernel's own probes while others fire, `rounds` times on each CPU, with sites in jump mode or in trap mode.

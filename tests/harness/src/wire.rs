@@ -348,6 +348,9 @@ pub fn name(request: &Request) -> &'static str {
         Request::Counters => "counters",
         Request::Torture { .. } => "torture",
         Request::Reenter { .. } => "reenter",
+        Request::Call { .. } => "call",
+        Request::TortureFunctions { .. } => "torture functions",
+        Request::HashText => "hash text",
         Request::Mailed { .. } => "message in the mailbox",
         Request::PowerOff => "power off",
     }

@@ -129,7 +129,7 @@ impl Kernel for Machine {
 }
 
 /// Records that a consumer's buffer for one CPU holds.
-const RECORDS: usize = 1024;
+pub(crate) const RECORDS: usize = 1024;
 
 /// Probes of functions, and their enablings, for which there is room.
 const FUNCTIONS: usize = 4096;

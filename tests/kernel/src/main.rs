@@ -9,6 +9,7 @@ extern crate alloc;
 mod arch;
 mod clock;
 mod console;
+mod counted;
 mod counters;
 mod declared;
 mod dtrace;

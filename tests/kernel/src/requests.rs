@@ -18,7 +18,10 @@ use crate::exec::{self, Batch, Worker};
 use crate::illumos::choose as become_illumos;
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{clock, counters, declared, freebsd, mailbox, process, reentry, smp, system, torture};
+use crate::{
+    clock, counted, counters, declared, freebsd, mailbox, process, reentry, smp, system, text,
+    torture,
+};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
@@ -145,6 +148,17 @@ impl Server {
                 torture::run(seed, transitions, &program, &mut progress).map(Reply::Tortured)
             }
             Request::Reenter { rounds, jump } => reentry::run(rounds, jump).map(Reply::Reentered),
+            Request::Call { rounds } => Ok(Reply::Called(counted::call_all(rounds))),
+            Request::TortureFunctions { seed, transitions } => {
+                let wire = &mut self.wire;
+                let mut progress = |done| {
+                    wire.send_console();
+                    wire.send(&Event::Progress { done, total: transitions });
+                };
+                let result = counted::torture::run(seed, transitions, &mut progress);
+                result.map(Reply::TorturedFunctions)
+            }
+            Request::HashText => Ok(Reply::Hash(text::hash())),
             Request::PowerOff => {
                 self.wire.send_console();
                 power::off(power::Exit::Success)

@@ -16,10 +16,14 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(crate) struct KernelText;
 
-/// A few bytes that were stored.
+/// The longest site or instruction.
+const MAX_LEN: usize = 16;
+
+/// A few bytes that were stored. They need no memory of their own: a consumer may trace the allocator, and enable many functions.
 struct Stored {
     address: usize,
-    bytes: Vec<u8>,
+    bytes: [u8; MAX_LEN],
+    length: usize,
 }
 
 impl Stored {
@@ -28,13 +32,14 @@ impl Stored {
     /// # Safety
     /// The bytes are those of a site of this kernel, and CPUs may execute them afterwards.
     unsafe fn store(&self) {
-        let address = self.address;
+        let Self { address, ref bytes, length } = *self;
+        let bytes = &bytes[..length];
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;
         // SAFETY: the caller passes bytes of the kernel's image, which the direct map shows, writable; they are
         // accessed through here or fetched.
         unsafe {
-            machine::store(alias, &self.bytes);
-            machine::after_store(address, self.bytes.len());
+            machine::store(alias, bytes);
+            machine::after_store(address, bytes.len());
         }
     }
 }
@@ -55,7 +60,8 @@ static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 // SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        let stored = Stored { address, bytes: bytes.to_vec() };
+        let mut stored = Stored { address, bytes: [0; MAX_LEN], length: bytes.len() };
+        stored.bytes[..bytes.len()].copy_from_slice(bytes);
         // SAFETY: the caller passes a site of this kernel and an instruction for it.
         unsafe { stored.store() };
         PENDING.lock().push(stored);
@@ -105,4 +111,11 @@ fn text() -> impl Iterator<Item = u8> {
     let length = &raw const kernel_text_end as usize - start as usize;
     // SAFETY: the linker script's edges of the text, which is mapped; volatile, for it is patched.
     (0..length).map(move |at| unsafe { start.add(at).read_volatile() })
+}
+
+/// Returns a hash of the text: FNV-1a.
+pub(crate) fn hash() -> u64 {
+    text().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Distance in memory from the kernel's symbols to the mailbox: where the host of a machine puts a long message.
 /// See [`Request::Mailed`].
@@ -112,6 +112,21 @@ pub enum Request {
         /// Sites jump; else they trap.
         jump: bool,
     },
+    /// Makes every CPU call functions that count their calls. Answer: [`Reply::Called`].
+    Call {
+        /// The number of calls on each CPU, of functions chosen at random.
+        rounds: u32,
+    },
+    /// Enables and disables all functions that a consumer has sent, while all CPUs call them. The kernel sends
+    /// [`Event::Progress`] about every second; the answer is [`Reply::TorturedFunctions`].
+    TortureFunctions {
+        /// The seed of the random numbers.
+        seed: u64,
+        /// The number of times that all functions are enabled or disabled.
+        transitions: u64,
+    },
+    /// Returns a hash of the kernel's own text. Answer: [`Reply::Hash`].
+    HashText,
     /// Handle the message in the [mailbox](MAILBOX) instead of this one, whose number the answer has. Over the serial line, each
     /// byte of a long message would cost the emulator an interrupt.
     Mailed {
@@ -204,6 +219,12 @@ pub enum Reply {
     Tortured(Tortured),
     /// The answer to [`Request::Reenter`].
     Reentered(Reentered),
+    /// The answer to [`Request::Call`].
+    Called(Called),
+    /// The answer to [`Request::TortureFunctions`].
+    TorturedFunctions(TorturedFunctions),
+    /// The answer to [`Request::HashText`].
+    Hash(u64),
 }
 
 /// Why a request was refused.
@@ -296,4 +317,41 @@ pub struct Reentered {
     pub counters: Counters,
     /// Hits whose arguments were not those of the pass.
     pub garbled: u64,
+}
+
+/// The calls of the functions that count them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// The functions.
+    pub functions: Vec<CalledFunction>,
+    /// Calls with a wrong result.
+    pub wrong: u64,
+}
+
+/// The calls of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledFunction {
+    /// Its name, as `fbt` has it.
+    pub name: String,
+    /// The number of calls.
+    pub calls: u64,
+}
+
+/// The result of a torture of functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TorturedFunctions {
+    /// The number of times that all functions were enabled or disabled.
+    pub transitions: u64,
+    /// The number of probes.
+    pub probes: u32,
+    /// Calls of the counted functions that were compared with records.
+    pub calls: u64,
+    /// Recorded entries of them.
+    pub entries: u64,
+    /// Breakpoint exceptions.
+    pub breakpoints: u64,
+    /// Bytes of text that were compared at the end with those at the start.
+    pub text: u64,
+    /// Discrepancies, up to some number.
+    pub failures: Vec<String>,
 }

@@ -1,14 +1,15 @@
-//! `cargo xtask torture`: patches the kernel's own probes while all CPUs fire them.
+//! `cargo xtask torture`: patches the kernel's own probes, or all its functions, while all CPUs execute them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use sdt_protocol::Tortured;
+use sdt_protocol::{Tortured, TorturedFunctions};
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::output;
 use cargo_sdt::internal::progress::note;
+use harness::kernel;
 use harness::session::Session;
 use harness::torture;
 
@@ -34,6 +35,9 @@ pub struct Args {
     /// totals at the end.
     #[arg(long)]
     program: bool,
+    /// Instead of probes, enable and disable all functions of the kernel (provider fbt). A transition is one of all functions.
+    #[arg(long, conflicts_with = "program")]
+    functions: bool,
 }
 
 /// Returns a random seed.
@@ -52,18 +56,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = Session::boot(args.arch, args.cpus, false)?;
     let start = Instant::now();
     let mut told = start;
-    let program = if args.program { torture::program() } else { Vec::new() };
-    let result = session.torture(seed, args.transitions, program, |done| {
+    let progress = |done| {
         if told.elapsed() >= BEAT {
             told = Instant::now();
             note(format_args!("{done} of {} transitions, {}", args.transitions, rate(done, start)));
         }
-    })?;
+    };
+    let (done, report, failures) = if args.functions {
+        let file = kernel::build(args.arch)?;
+        let result = session.torture_functions(&file, seed, args.transitions, progress)?;
+        let failures = function_failures(&result, args.transitions);
+        (result.transitions, function_report(&result), failures)
+    } else {
+        let program = if args.program { torture::program() } else { Vec::new() };
+        let result = session.torture(seed, args.transitions, program, progress)?;
+        (transitions(&result), report(&result), failures(&result, args.transitions))
+    };
     session.power_off()?;
-    let done = transitions(&result);
     output::line(format_args!("{done} transitions on {} CPUs, {}", args.cpus, rate(done, start)))?;
-    output::print(report(&result))?;
-    let failures = failures(&result, args.transitions);
+    output::print(report)?;
     for failure in &failures {
         output::line(format_args!("failure: {failure}"))?;
     }
@@ -144,6 +155,28 @@ pub fn failures(result: &Tortured, wanted: u64) -> Vec<String> {
     failures
 }
 
+/// Returns the counts of a torture of functions as lines.
+fn function_report(result: &TorturedFunctions) -> String {
+    let TorturedFunctions { probes, calls, entries, breakpoints, text, .. } = result;
+    format!(
+        "{probes} probes; {calls} calls of counted functions compared, {entries} entries recorded; {breakpoints} breakpoints; \
+         {text} bytes of text compared\n"
+    )
+}
+
+/// Returns the failures of a torture of functions.
+pub fn function_failures(result: &TorturedFunctions, wanted: u64) -> Vec<String> {
+    let mut failures = result.failures.clone();
+    let TorturedFunctions { transitions, probes, calls, entries, text, .. } = *result;
+    if transitions != wanted {
+        failures.push(format!("{transitions} transitions of {wanted}"));
+    }
+    if probes == 0 || calls == 0 || entries == 0 || entries >= calls || text == 0 {
+        failures.push("nothing was compared".into());
+    }
+    failures
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +224,25 @@ mod tests {
         let mut result = good();
         result.failures.push("the text has changed at 0x1".into());
         assert_eq!(failures(&result, 10), ["the text has changed at 0x1"]);
+    }
+
+    #[test]
+    fn differences_of_functions_are_told() {
+        let good = TorturedFunctions {
+            transitions: 10,
+            probes: 100,
+            calls: 20,
+            entries: 10,
+            breakpoints: 30,
+            text: 4096,
+            failures: Vec::new(),
+        };
+        assert_eq!(function_failures(&good, 10), [""; 0]);
+        assert_eq!(function_failures(&good, 11), ["10 transitions of 11"]);
+        let none = TorturedFunctions { entries: 0, ..good.clone() };
+        assert_eq!(function_failures(&none, 10), ["nothing was compared"]);
+        let failed = TorturedFunctions { failures: vec!["leaf: 1 calls".into()], ..good };
+        assert_eq!(function_failures(&failed, 10), ["leaf: 1 calls"]);
     }
 
     #[test]
