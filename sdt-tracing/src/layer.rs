@@ -50,6 +50,9 @@ where
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if !sdt_enabled!(tracing::span_start) {
+            return;
+        }
         let metadata = attributes.metadata();
         let parent = context.span(id).and_then(|span| span.parent());
         let parent = parent.map_or(0, |span| span.id().into_u64());
@@ -63,6 +66,9 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _context: Context<'_, S>) {
+        if !sdt_enabled!(tracing::span_record) {
+            return;
+        }
         Text::with(
             |visitor| values.record(visitor),
             |_, fields| sdt_probe!(tracing::span_record, id.into_u64(), fields),

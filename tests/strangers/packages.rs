@@ -161,6 +161,7 @@ fn each_says_what_the_registry_shows() {
         "sdt-framework",
         "sdt-macros",
         "sdt-process",
+        "sdt-tracing",
     ] {
         assert!(names.iter().any(|of| of == name), "{name} is not published");
     }
