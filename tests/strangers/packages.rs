@@ -192,6 +192,25 @@ fn each_says_what_the_registry_shows() {
 }
 
 #[test]
+fn all_can_be_published_together() {
+    let mut publish = cargo(workspace::root());
+    // The other tests compile the packages.
+    publish.args([
+        "publish",
+        "--dry-run",
+        "--no-verify",
+        "--allow-dirty",
+        "--quiet",
+        "--target-dir",
+    ]);
+    publish.arg(workspace::build_dir().join("strangers/publish"));
+    for package in published() {
+        publish.args(["--package", &package.name]);
+    }
+    run(&mut publish);
+}
+
+#[test]
 fn each_has_its_licences_and_its_readme() {
     for (name, place) in &Packages::made().unpacked {
         for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "Cargo.toml"] {
