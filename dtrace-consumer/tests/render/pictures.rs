@@ -50,6 +50,56 @@ fn flames() {
     assert!(matches!(sink.0, Err(PictureError::NoStacks)));
 }
 
+/// A key can end with a number, begin as a comment of folded stacks, or be blank.
+#[test]
+fn keys_of_flame_graphs_stay_apart() {
+    let frames = [0x1010, 0x1200, 0];
+    let stack = || item(Action::Stack, 3, &words(&frames));
+    let text = |text: &str| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(16, 0);
+        item(Action::DifExpr, 0, &bytes)
+    };
+    let names =
+        ["worker 5", "worker 900", "worker", "a 1.5", "#", "# a", " ", "  b", "c ", "12", "d;e"];
+    let mut made = Made::default();
+    for name in names {
+        made.aggregate(0, 1, &[stack(), text(name)], Action::Count, 0, &[7]);
+        made.aggregate(0, 2, &[text(name), stack()], Action::Count, 0, &[4]);
+    }
+    let mut sink = AtEnd(Err(PictureError::NoStacks));
+    made.to(&mut sink).unwrap();
+    let svg = sink.0.as_ref().unwrap();
+    let all = names.len() * 11;
+    assert!(svg.contains(&format!(">all ({all} samples, 100%)")), "{svg}");
+    for shown in [
+        "worker\u{a0}5",
+        "worker\u{a0}900",
+        "worker",
+        "a\u{a0}1.5",
+        "#",
+        "# a",
+        "\u{2423}",
+        "\u{2423}\u{2423}b",
+        "c\u{2423}",
+        "12",
+        "d:e",
+    ] {
+        // The outermost frame of the one stack, and the innermost of the other.
+        let outermost = ["", "\u{2060}"].map(|before| format!(">{before}{shown} (4 samples"));
+        let outermost: usize = outermost.iter().map(|text| svg.matches(text).count()).sum();
+        let innermost = svg.matches(&format!(">{shown} (7 samples")).count();
+        assert_eq!((outermost, innermost), (1, 1), "{shown}: {svg}");
+    }
+    let mut made = Made::default();
+    for _ in 0..2 {
+        made.aggregate(0, 1, &[stack(), text("x")], Action::Max, 0, &[i64::MAX]);
+        made.aggregate(0, 1, &[stack(), text("y")], Action::Max, 0, &[i64::MAX]);
+    }
+    made.to(&mut sink).unwrap();
+    assert!(matches!(sink.0, Err(PictureError::TooLarge)));
+}
+
 #[test]
 fn heat() {
     let mut heat = HeatMap::new();

@@ -22,6 +22,11 @@ pub enum PictureError {
          process's)"
     )]
     NoFrames,
+    /// The widths of a flame graph are sums of the values.
+    #[error(
+        "the sum of the aggregated values exceeds 2^63 - 1: aggregate smaller units, such as microseconds"
+    )]
+    TooLarge,
     /// No aggregation is a distribution.
     #[error("no quantize(), lquantize() or llquantize() was aggregated")]
     NoDistribution,
