@@ -1,12 +1,14 @@
 //! A kernel at the other end of a connection, for the compiler and for rendering: probes, descriptions of records, symbols.
 //! Answers are cached.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
+#[cfg(feature = "functions")]
+use dtrace_abi::spec::{Field, Spec};
 use dtrace_abi::stability::{Attribute, Class, Stability};
 use dtrace_compiler::declared::{self, Declarations, Named};
 use dtrace_compiler::surroundings::{
@@ -17,6 +19,8 @@ use dtrace_protocol::{Datum, Why};
 
 use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
+#[cfg(feature = "functions")]
+use crate::functions::Traced;
 use crate::objects::{Found, Line, Objects};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
@@ -55,6 +59,11 @@ pub struct Kernel {
     /// The memory of descriptions.
     described: RefCell<Share>,
     target: i64,
+    /// Whether the session is open.
+    is_open: Cell<bool>,
+    /// The functions of the kernel's file.
+    #[cfg(feature = "functions")]
+    functions: RefCell<Option<Traced>>,
     /// The mapped files of the kernel, if it is a process of this machine.
     objects: Option<Objects>,
 }
@@ -75,8 +84,52 @@ impl Kernel {
             cached: cached.into(),
             described: described.into(),
             target,
+            is_open: Cell::new(false),
+            #[cfg(feature = "functions")]
+            functions: RefCell::default(),
             objects: None,
         }
+    }
+
+    /// Opens the session, once.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the kernel or the connection failed.
+    pub fn open(&self) -> Result<(), ClientError> {
+        if !self.is_open.get() {
+            self.ask(Client::open)?;
+            self.is_open.set(true);
+        }
+        Ok(())
+    }
+
+    /// Lets descriptions match functions, which are sent to the kernel when a description matches them.
+    #[cfg(feature = "functions")]
+    pub fn trace_functions(&self, functions: Traced) {
+        self.functions.replace(Some(functions));
+    }
+
+    /// Returns messages about functions that descriptions have matched and that are not traced.
+    #[cfg(feature = "functions")]
+    pub fn function_complaints(&self) -> Vec<String> {
+        self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default()
+    }
+
+    /// Sends the functions that a description matches.
+    fn provide(&self, client: &mut Client, description: &Description) -> Result<(), ClientError> {
+        #[cfg(feature = "functions")]
+        if let Some(functions) = self.functions.borrow_mut().as_mut()
+            && description.id == 0
+            && let Ok(spec) = Spec::parse(&description.to_string(), Field::Name)
+        {
+            if !self.is_open.replace(true) {
+                client.open()?;
+            }
+            functions.send(&spec, client)?;
+        }
+        #[cfg(not(feature = "functions"))]
+        let _ = (client, description);
+        Ok(())
     }
 
     /// Names the process of this machine that the kernel is. Its files have names of addresses that the kernel does not know, and of
@@ -223,9 +276,12 @@ impl Kernel {
     /// # Errors
     /// The kernel refuses, or the kernel or the connection failed.
     pub fn list(&self, description: &Description) -> Result<Vec<Probe>, ClientError> {
-        self.ask(|client| match description.id {
-            0 => client.list(&description.to_string()),
-            id => Ok(client.probe(id)?.into_iter().collect()),
+        self.ask(|client| {
+            self.provide(client, description)?;
+            match description.id {
+                0 => client.list(&description.to_string()),
+                id => Ok(client.probe(id)?.into_iter().collect()),
+            }
         })
     }
 
@@ -234,6 +290,7 @@ impl Kernel {
         client: &mut Client,
         description: &Description,
     ) -> Result<Option<Matches>, ClientError> {
+        self.provide(client, description)?;
         let text = description.to_string();
         for _ in 0..AGAIN {
             let some = match description.id {

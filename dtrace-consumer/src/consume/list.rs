@@ -54,6 +54,9 @@ pub(super) fn list(
             }
         }
     }
+    for line in trace.kernel().function_complaints() {
+        output.message(&format!("{line}\n"))?;
+    }
     if programs.is_empty() && !is_any_declared {
         output.message(&format!("{}\n", hint::NONE_DECLARED))?;
     }
