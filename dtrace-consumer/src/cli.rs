@@ -28,7 +28,7 @@ pub const USAGE: &str = "\
 \t[-aACeFHlqSvVwZ] [-b bufsz] [-D name[=def]] [-I path] [-L path] [-o output]
 \t[-s script] [-U name] [-x opt[=val]] [-x help] [-X a|c|s|t] [--sites]
 \t[--color auto|always|never] [--flamegraph file.svg] [--heatmap file.svg]
-\t[--perfetto file.json]
+\t[--perfetto file.json] [--kernel file]
 
 \t[-P provider [[ predicate ] action ]]
 \t[-m [ provider: ] module [[ predicate ] action ]]
@@ -124,6 +124,9 @@ pub struct DtraceArgs {
     /// With -l, print the sites of each probe: address, state, and distance of a jump
     #[arg(long, requires = "list")]
     sites: bool,
+    /// Trace the functions of a kernel, as probes of the provider fbt: the ELF file of the kernel, with symbols
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    kernel: Option<PathBuf>,
     /// When to colour distributions; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
@@ -248,6 +251,7 @@ impl DtraceArgs {
             arguments: self.arguments.clone(),
             target: self.pid.first().map_or(0, |&pid| pid.into()),
             output: self.output.clone(),
+            kernel: self.kernel.clone(),
             color: self.output.is_none() && self.color.now(),
             terminal: match &self.output {
                 Some(path) => is_device(path),

@@ -1,12 +1,13 @@
 //! A kernel at the other end of a connection, for the compiler and for rendering: probes, descriptions of records, symbols.
 //! Answers are cached.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
+#[cfg(feature = "functions")]
+use dtrace_abi::spec::{Field, Spec};
 use dtrace_abi::stability::{Attribute, Class, Stability};
 use dtrace_compiler::declared::{self, Declarations, Named};
 use dtrace_compiler::surroundings::{
@@ -17,6 +18,8 @@ use dtrace_protocol::{Datum, Why};
 
 use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
+#[cfg(feature = "functions")]
+use crate::functions::Traced;
 use crate::objects::{Found, Line, Objects};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
@@ -55,6 +58,11 @@ pub struct Kernel {
     /// The memory of descriptions.
     described: RefCell<Share>,
     target: i64,
+    /// Whether the session is open.
+    is_open: Cell<bool>,
+    /// The functions of the kernel's file.
+    #[cfg(feature = "functions")]
+    functions: RefCell<Option<Traced>>,
     /// The mapped files of the kernel, if it is a process of this machine.
     objects: Option<Objects>,
 }
@@ -75,19 +83,69 @@ impl Kernel {
             cached: cached.into(),
             described: described.into(),
             target,
+            is_open: Cell::new(false),
+            #[cfg(feature = "functions")]
+            functions: RefCell::default(),
             objects: None,
         }
+    }
+
+    /// Opens the session, once.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the kernel or the connection failed.
+    pub fn open(&self) -> Result<(), ClientError> {
+        if !self.is_open.get() {
+            self.ask(Client::open)?;
+            self.is_open.set(true);
+        }
+        Ok(())
+    }
+
+    /// Lets descriptions match functions, which are sent to the kernel when a description matches them.
+    #[cfg(feature = "functions")]
+    pub fn trace_functions(&self, functions: Traced) {
+        self.functions.replace(Some(functions));
+    }
+
+    /// Returns messages about functions that descriptions have matched and that are not traced.
+    #[cfg(feature = "functions")]
+    pub fn function_complaints(&self) -> Vec<String> {
+        self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default()
+    }
+
+    /// Sends the functions that a description matches.
+    fn provide(&self, client: &mut Client, description: &Description) -> Result<(), ClientError> {
+        #[cfg(feature = "functions")]
+        if let Some(functions) = self.functions.borrow_mut().as_mut()
+            && description.id == 0
+            && let Ok(spec) = Spec::parse(&description.to_string(), Field::Name)
+        {
+            if !self.is_open.replace(true) {
+                client.open()?;
+            }
+            functions.send(&spec, client)?;
+        }
+        #[cfg(not(feature = "functions"))]
+        let _ = (client, description);
+        Ok(())
     }
 
     /// Names the process of this machine that the kernel is. Its files have names of addresses that the kernel does not know, and of
     /// inlined functions.
     pub fn set_process(&mut self, id: u32) {
-        self.objects = Some(Objects::new(id));
+        let budget = self.budget();
+        self.objects = Some(Objects::new(id, &budget));
     }
 
     /// Returns the functions and lines at an address, by debug information: see [`Objects::lines`].
-    pub fn lines(&self, address: u64) -> Rc<[Line]> {
-        self.objects.as_ref().map_or_else(Rc::default, |objects| objects.lines(address))
+    pub fn lines(&self, address: u64) -> Vec<Line> {
+        self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
+    }
+
+    /// Returns a message, once, if functions of the process have no names because a limit was reached.
+    pub fn limit_message(&self) -> Option<String> {
+        self.objects.as_ref()?.limit_message()
     }
 
     /// Sends requests to the kernel.
@@ -223,9 +281,12 @@ impl Kernel {
     /// # Errors
     /// The kernel refuses, or the kernel or the connection failed.
     pub fn list(&self, description: &Description) -> Result<Vec<Probe>, ClientError> {
-        self.ask(|client| match description.id {
-            0 => client.list(&description.to_string()),
-            id => Ok(client.probe(id)?.into_iter().collect()),
+        self.ask(|client| {
+            self.provide(client, description)?;
+            match description.id {
+                0 => client.list(&description.to_string()),
+                id => Ok(client.probe(id)?.into_iter().collect()),
+            }
         })
     }
 
@@ -234,6 +295,7 @@ impl Kernel {
         client: &mut Client,
         description: &Description,
     ) -> Result<Option<Matches>, ClientError> {
+        self.provide(client, description)?;
         let text = description.to_string();
         for _ in 0..AGAIN {
             let some = match description.id {
@@ -387,11 +449,12 @@ impl Symbols for Kernel {
         Some(Symbol { module, name, address })
     }
 
-    /// The last line is the function that has a symbol.
+    /// The last name is the function that has a symbol.
     fn inlined(&self, address: u64) -> Vec<String> {
-        let lines = self.lines(address);
-        let inlined = lines.split_last().map_or(&[][..], |(_, inlined)| inlined);
-        inlined.iter().filter_map(|line| line.function.clone()).collect()
+        let Some(objects) = &self.objects else { return Vec::new() };
+        let names = objects.functions(address);
+        let inlined = names.split_last().map_or(&[][..], |(_, inlined)| inlined);
+        inlined.iter().flatten().cloned().collect()
     }
 
     fn module(&self, address: u64) -> Option<Module> {

@@ -145,6 +145,14 @@ pub enum Request<'a> {
         /// Only options with this number or a greater one.
         from: u32,
     },
+    /// The text whose functions this line may trace. Answer: [`Reply::FunctionText`].
+    FunctionText,
+    /// Functions to trace, on an open channel: [`FunctionSite`]s, which follow as items. Each becomes a site of a probe `entry` or
+    /// `return` of the provider `fbt`, until the channel is closed. Answer: [`Reply::Functions`].
+    Functions {
+        /// The build ID of the file from which they come.
+        build_id: &'a [u8],
+    },
 }
 
 /// An object with descriptions of data.
@@ -266,6 +274,17 @@ pub enum Reply<'a> {
     Declared(#[serde(borrow)] Option<Declared<'a>>),
     /// To [`Request::Options`]. Items: [`RunOption`].
     Options,
+    /// To [`Request::FunctionText`]. Items: the addresses in the file (`u64`) of the functions that the breakpoint handler calls.
+    FunctionText {
+        /// The build ID.
+        build_id: &'a [u8],
+        /// How many more sites there is room for.
+        left: u32,
+        /// The number of bytes below the stack pointer to which a traced instruction may store.
+        free_stack: u32,
+    },
+    /// To [`Request::Functions`]. Items: [`RefusedFunction`]. All other sites of the request were accepted.
+    Functions,
 }
 
 /// The sender of a [`Reply::Hello`].
@@ -322,6 +341,62 @@ pub struct Probe<'a> {
     pub function: &'a [u8],
     /// Probe name.
     pub name: &'a [u8],
+}
+
+/// An instruction at the boundary of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionSite<'a> {
+    /// The probe; `None` if it is that of the item before.
+    #[serde(borrow)]
+    pub probe: Option<FunctionProbe<'a>>,
+    /// The address of the instruction in the file.
+    pub address: u64,
+    /// The offset of the instruction in the function.
+    pub offset: u32,
+    /// The bytes of the instruction.
+    pub code: &'a [u8],
+}
+
+/// The names of a probe of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionProbe<'a> {
+    /// Module name: for Rust the crate.
+    pub module: &'a [u8],
+    /// Function name.
+    pub function: &'a [u8],
+    /// Whether it is the probe `return`; otherwise `entry`.
+    pub is_return: bool,
+}
+
+/// A [`FunctionSite`] that was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedFunction {
+    /// The index among the items of the request.
+    pub index: u32,
+    /// Why.
+    pub why: WhyNoFunction,
+}
+
+/// Why a [`FunctionSite`] was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum WhyNoFunction {
+    /// A name is empty, too long, or has a zero byte; or the first item has no probe.
+    Name,
+    /// The kernel does not emulate this instruction, or it has another length.
+    Instruction,
+    /// The instruction stores further below the stack pointer than the breakpoint handler leaves free.
+    Stack,
+    /// The host does not let consumers trace this address.
+    Address,
+    /// The kernel's text has other bytes here.
+    Bytes,
+    /// The instruction overlaps another site.
+    Overlap,
+    /// There is no room for more sites.
+    NoRoom,
+    /// Another reason.
+    Other,
 }
 
 /// The properties of a probe except its arguments. A stability is name, data and class, with DTrace's numbers.

@@ -20,6 +20,7 @@ use crate::base::rights::Rights;
 use crate::control::Control;
 use crate::control::config::{Config, InitError};
 use crate::control::error::ConsumerError;
+use crate::control::functions::{FunctionError, FunctionSite, FunctionText, Registers};
 use crate::control::halt::Held;
 use crate::control::query::{AggregationDesc, Snapshot, Status, Which};
 use crate::control::tracer::Tracer;
@@ -38,7 +39,8 @@ const MAX_ARGS: i32 = 32;
 /// Meant to be a `static`. The host provides all memory at boot, with [`init`](Self::init). Before that, no provider can
 /// register and no consumer can open it.
 ///
-/// All functions except [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick), [`counters`](Self::counters),
+/// All functions except [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick),
+/// [`function_hit`](Self::function_hit), [`counters`](Self::counters),
 /// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has.
 /// Threads with interrupts on call them. In probe context they refuse with [`ProbeContext`], or return `None` if they return an
 /// `Option`. The host must not call them in an interrupt handler. `docs/kernels.md` of the project lists every function.
@@ -47,6 +49,7 @@ const MAX_ARGS: i32 = 32;
 /// |---|---|
 /// | boot, memory and counters | [`new`](Self::new), [`init`](Self::init), [`share_memory`](Self::share_memory); [`host`](Self::host), [`memory_left`](Self::memory_left), [`counters`](Self::counters) |
 /// | its own providers | [`register_own`](Self::register_own): `dtrace`; [`register_profile`](Self::register_profile), [`tick`](Self::tick): `profile` |
+/// | functions that consumers send | [`register_functions`](Self::register_functions): `fbt`; [`add_function`](Self::add_function), [`function_hit`](Self::function_hit) |
 /// | providers and their probes | [`register`](Framework::register), [`probe_create`](Framework::probe_create), [`providing`](Self::providing), [`probe_lookup`](Self::probe_lookup), [`probe_arg`](Self::probe_arg), [`condense`](Self::condense), [`invalidate`](Self::invalidate), [`unregister`](Self::unregister) |
 /// | … of loaded modules | [`module_loaded`](Self::module_loaded), [`destroy_module`](Self::destroy_module) |
 /// | listing probes | [`for_each_probe`](Self::for_each_probe), [`describe`](Self::describe), [`arg_descs`](Self::arg_descs) |
@@ -240,6 +243,62 @@ impl<H: Host> Dtrace<H> {
     /// [`tick`](Self::tick) when it should. `dtrace` prints a message then. Callable anywhere.
     pub fn late_timers(&self) -> u32 {
         self.0.late_timers()
+    }
+}
+
+/// # The provider `fbt`
+///
+/// Entries and returns of the kernel's functions, which consumers send, for hosts that let them.
+impl<H: Host> Dtrace<H> {
+    /// Registers the provider `fbt`, and lets consumers with the [right](Rights::with_functions) trace functions of this text,
+    /// with room for this number of sites. A site takes at most 64 bytes; its probe is one of [`Config::probes`]. The entry of a
+    /// function is one site, and each instruction that leaves it another one.
+    ///
+    /// From then on the kernel's breakpoint handler calls [`function_hit`](Self::function_hit) for breakpoints that are not those
+    /// of `sdt-core`.
+    ///
+    /// # Errors
+    /// [`FrameworkError::Invalid`] for text without a build ID, and on architectures without an emulator;
+    /// [`FrameworkError::Busy`] if the provider exists, or another thread is registering it; [`FrameworkError::Full`] and
+    /// [`FrameworkError::NotReady`]; [`FrameworkError::ProbeContext`].
+    pub fn register_functions(
+        &'static self,
+        text: &'static dyn FunctionText,
+        sites: usize,
+    ) -> Result<(), FrameworkError> {
+        self.0.need_thread()?;
+        self.0.register_functions(text, sites)
+    }
+
+    /// Creates a probe for an instruction at the boundary of a function, which a consumer sends; `build_id` is that of the file
+    /// that the consumer has read. The probe is destroyed after all consumers that have sent it or enabled it are closed.
+    ///
+    /// # Errors
+    /// See [`FunctionError`].
+    pub fn add_function(
+        &self,
+        consumer: ConsumerId,
+        build_id: &[u8],
+        site: &FunctionSite<'_>,
+    ) -> Result<(), FunctionError> {
+        self.0.need_thread().map_err(ConsumerError::from)?;
+        self.0.adding_functions(|| self.0.add_function(consumer, build_id, site))
+    }
+
+    /// Records the hit of a breakpoint in a function, and emulates the instruction that the breakpoint has replaced: it changes
+    /// the registers and the stack of the interrupted code. Returns `false`, and does nothing, if no consumer traces a function
+    /// here; then the breakpoint is not the framework's.
+    ///
+    /// Probe context: for the breakpoint handler, with interrupts off. The program counter in `registers` is the address of the
+    /// breakpoint; on x86_64 the exception has saved the address of the next byte. The handler resumes with all registers as
+    /// they are then, including the stack pointer and the flags.
+    ///
+    /// # Safety
+    /// `registers` are those of code that a breakpoint on this CPU has interrupted, and the handler resumes with them. It keeps
+    /// the contract of the [text](FunctionText) that was registered.
+    pub unsafe fn function_hit(&self, registers: &mut Registers) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.function_hit(registers) }
     }
 }
 
@@ -870,6 +929,27 @@ impl<H: Host> Tracer for Dtrace<H> {
     fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc> {
         self.0.need_thread().ok()?;
         self.0.arg_desc(probe, index, rights)
+    }
+
+    fn function_text(&self) -> Option<(&'static dyn FunctionText, usize)> {
+        self.0.need_thread().ok()?;
+        self.0.function_text()
+    }
+
+    fn adding_functions(&self, add: &mut dyn FnMut()) {
+        if self.0.need_thread().is_ok() {
+            self.0.adding_functions(add);
+        }
+    }
+
+    fn add_function(
+        &self,
+        consumer: ConsumerId,
+        build_id: &[u8],
+        site: &FunctionSite<'_>,
+    ) -> Result<(), FunctionError> {
+        self.0.need_thread().map_err(ConsumerError::from)?;
+        self.0.add_function(consumer, build_id, site)
     }
 }
 

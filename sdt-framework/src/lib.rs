@@ -129,6 +129,7 @@ pub use control::arguments::{Record, records};
 pub use control::config::{Config, InitError};
 pub use control::console;
 pub use control::error::ConsumerError;
+pub use control::functions::{FunctionError, FunctionSite, FunctionText, Registers};
 pub use control::halt::Held;
 pub use control::query::{AggregationDesc, Snapshot, Status, Which};
 pub use control::refused::{Malformed, ProgramError};

@@ -1,5 +1,9 @@
 //! aarch64: Arm ARM DDI 0487, C6.2.
 
+mod emulate;
+
+pub use emulate::{Machine, Registers};
+
 /// The length in bytes of every instruction.
 pub const LEN: usize = 4;
 

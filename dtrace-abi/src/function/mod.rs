@@ -8,10 +8,14 @@
 //! own bytes whether it accepts them. So a consumer cannot make a kernel emulate another instruction than the replaced one.
 //!
 //! Only instructions that cannot fault are in the list: they use registers, immediates, and the stack at the stack pointer.
+//! The emulators are safe functions of the registers and a [`Stack`], so that they can be tested on any machine.
 
 pub mod aarch64;
 pub mod riscv64;
+mod stack;
 pub mod x86_64;
+
+pub use stack::Stack;
 
 /// The length in bytes of the longest instruction that can be emulated, on any architecture.
 pub const MAX_LEN: usize = 15;

@@ -1,5 +1,9 @@
 //! riscv64: the RISC-V Instruction Set Manual, volume I, RV64I and the C extension.
 
+mod emulate;
+
+pub use emulate::Registers;
+
 /// A general register by its number. Register 0 is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(u8);

@@ -1,5 +1,9 @@
 //! x86_64: Intel SDM volume 2, 64-bit mode.
 
+mod emulate;
+
+pub use emulate::Registers;
+
 /// A general register, by its number in instructions: `rax` is 0, `rsp` is 4, `r15` is 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(u8);

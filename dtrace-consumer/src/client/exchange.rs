@@ -43,6 +43,16 @@ impl Client {
             Err(error @ ClientError::Transport(_)) => return Err(self.last_words(error)),
             sent => sent?,
         };
+        self.answer(name, seq, take)
+    }
+
+    /// Waits for the answer to a request, and passes it to `take`, which returns `None` for an answer of the wrong type.
+    pub(super) fn answer<R>(
+        &mut self,
+        name: &'static str,
+        seq: u32,
+        take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
+    ) -> Result<R, ClientError> {
         match self.receive(seq, Instant::now() + self.limit, take)? {
             Some(answer) => answer.ok_or(ClientError::Strange(name)),
             None => {
@@ -66,10 +76,24 @@ impl Client {
         name: &'static str,
         request: &Request<'_>,
     ) -> Result<u32, ClientError> {
+        self.send_items(name, request, REQUEST, |_| {})
+    }
+
+    /// Sends a request of at most `size` bytes with the items that `fill` adds.
+    pub(super) fn send_items(
+        &mut self,
+        name: &'static str,
+        request: &Request<'_>,
+        size: usize,
+        fill: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<u32, ClientError> {
         self.seq = self.seq.wrapping_add(1);
         let header = Header { channel: self.channel, seq: self.seq };
-        let (mut buffer, mut line) = ([0; REQUEST], [0; encoded_len(REQUEST)]);
-        let frame = Writer::new(&mut buffer, header, request);
+        let (mut buffer, mut line) = (vec![0; size], vec![0; encoded_len(size)]);
+        let frame = Writer::new(&mut buffer, header, request).map(|mut frame| {
+            fill(&mut frame);
+            frame
+        });
         let length = frame.and_then(|frame| frame.seal(&mut line)).map_err(|error| {
             ClientError::Refused { why: Why::Other, message: format!("{name}: {error}") }
         })?;

@@ -4,6 +4,7 @@ mod answer;
 mod buffers;
 mod error;
 mod exchange;
+mod functions;
 mod known;
 mod probes;
 mod program;
@@ -16,6 +17,7 @@ use dtrace_protocol::{Decoder, Reply, Request, Status, VERSION};
 
 pub use answer::{Aggregation, ArgType, Detail, Eprobe, Probe, Site, Snapshot, Symbol};
 pub use error::ClientError;
+pub use functions::{FunctionSite, FunctionText};
 pub use known::Declared;
 
 use crate::budget::{Budget, Share, Use};

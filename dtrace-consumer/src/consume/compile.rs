@@ -15,6 +15,7 @@ use dtrace_compiler::{Source, Specifies};
 
 use super::error::{CompileError, DtraceError};
 use super::hint;
+use crate::client::Client;
 use crate::job::{Job, Text};
 use crate::render::Output;
 use crate::system::reason;
@@ -114,7 +115,9 @@ fn failed(
     let similar = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
     let unmatched = hint::description(&error.message).and_then(|description| {
         // The error of the program is reported even if the kernel fails now.
-        let probes = trace.kernel().list(&Description::default()).unwrap_or_default();
+        // Without sending functions (`--kernel`).
+        let all = |client: &mut Client| client.list(&Description::default().to_string());
+        let probes = trace.kernel().ask(all).unwrap_or_default();
         hint::hint(description, &probes)
     });
     let lines: Vec<String> =

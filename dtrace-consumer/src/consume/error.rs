@@ -49,6 +49,14 @@ pub enum DtraceError {
     /// A program has a destructive action without `-w`.
     #[error("could not enable tracing: Destructive actions not allowed")]
     Destructive,
+    /// The functions of the kernel's file cannot be traced.
+    #[error("--kernel {}: {why}", .file.display())]
+    Functions {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// An error of one of several kernels.
     #[error("{name}: {error}")]
     Host {

@@ -54,6 +54,10 @@ pub(super) fn list(
             }
         }
     }
+    let complaints = trace.kernel().function_complaints();
+    for line in complaints.into_iter().chain(trace.kernel().limit_message()) {
+        output.message(&format!("{line}\n"))?;
+    }
     if programs.is_empty() && !is_any_declared {
         output.message(&format!("{}\n", hint::NONE_DECLARED))?;
     }

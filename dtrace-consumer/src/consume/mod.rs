@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use crate::client::Client;
 use crate::format;
+use crate::functions::Functions;
 use crate::job::{Job, Mode};
 use crate::render::Output;
 use crate::trace::Trace;
@@ -135,11 +136,29 @@ fn prepare(
             None => {}
         }
         let name = name.filter(|_| several);
-        let programs = compile::all(&mut trace, job, &mut scripts, output);
+        let programs = functions(&mut trace, job)
+            .and_then(|()| compile::all(&mut trace, job, &mut scripts, output));
         let programs = programs.map_err(|error| error.of(name.as_deref()))?;
+        complain(&trace, output)?;
         kernels.push(Prepared { name, trace, programs });
     }
     Ok(kernels)
+}
+
+/// Reads the functions of the kernel's file (`--kernel`).
+fn functions(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
+    let Some(file) = &job.kernel else { return Ok(()) };
+    let failed = |why: String| DtraceError::Functions { file: file.clone(), why };
+    let functions = Functions::read(file).map_err(|error| failed(error.to_string()))?;
+    trace.trace_functions(functions).map_err(|error| failed(error.to_string()))
+}
+
+/// Prints which functions descriptions have matched and the kernel does not trace.
+fn complain(trace: &Trace, output: &mut dyn Output) -> Result<(), DtraceError> {
+    for line in trace.kernel().function_complaints() {
+        output.message(&format!("{line}\n"))?;
+    }
+    Ok(())
 }
 
 /// Prints the stability of compiled programs, and their probes (`-e -v`).

@@ -13,6 +13,7 @@
 //! | `instruction` | what an instruction does to the flow of control |
 //! | `x86_64`, `aarch64`, `riscv64` | decodes the instructions of an architecture |
 //! | `listing` | prints functions and coverage |
+//! | `traced` | sends functions to a kernel |
 
 mod aarch64;
 mod elf;
@@ -22,9 +23,11 @@ mod instruction;
 mod listing;
 mod name;
 mod riscv64;
+mod traced;
 mod x86_64;
 
 pub use elf::ReadError;
 pub use function::{Architecture, Function, Functions, Obstacle, Site};
 pub use listing::{Coverage, listing};
 pub use name::Name;
+pub use traced::{Traced, TracedError};

@@ -39,6 +39,8 @@ use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
+#[cfg(feature = "functions")]
+use crate::functions::{Functions, Traced, TracedError};
 use crate::kernel::{Kernel, OWN};
 use crate::render::{Compiled, Consumer, RenderError, Settings};
 use crate::transport::TransportError;
@@ -59,6 +61,10 @@ pub enum TraceError {
     /// A program is too large for any kernel.
     #[error(transparent)]
     Write(#[from] dof::WriteError),
+    /// The functions of a file cannot be traced.
+    #[cfg(feature = "functions")]
+    #[error(transparent)]
+    Functions(#[from] TracedError),
     /// A record cannot be shown.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -144,6 +150,19 @@ impl Trace {
         self.compiler.options()
     }
 
+    /// Lets programs trace the functions of the kernel: probes of the provider `fbt`. `functions` are those of the kernel's file.
+    /// Call this before compiling programs.
+    ///
+    /// # Errors
+    /// The kernel does not let this connection trace functions, the file is not that of the kernel, or the kernel or the
+    /// connection failed.
+    #[cfg(feature = "functions")]
+    pub fn trace_functions(&mut self, functions: Functions) -> Result<(), TraceError> {
+        let text = self.kernel.ask(Client::function_text)?;
+        self.kernel.trace_functions(Traced::new(functions, &text)?);
+        Ok(())
+    }
+
     /// Passes the declarations of the kernel's modules to the compiler, once.
     fn declare(&mut self) -> Result<(), ClientError> {
         if std::mem::replace(&mut self.declared, true) {
@@ -200,8 +219,8 @@ impl Trace {
             return Ok(());
         }
         let options = &*self.opened.insert(self.compiler.options().clone());
+        self.kernel.open()?;
         self.kernel.ask(|client| {
-            client.open()?;
             options.values().try_for_each(|(id, value)| client.option(id.number(), value))
         })
     }

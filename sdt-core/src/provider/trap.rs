@@ -69,3 +69,11 @@ pub fn resume_address(address: usize) -> Option<usize> {
     let site = record::find(site::all(), address)?;
     Some(if patch::is_enabled(site.probe()) { site.target() } else { address + site::LEN })
 }
+
+/// Returns whether a site of this image overlaps the `length` bytes at `address`. Any context.
+pub fn overlaps(address: usize, length: usize) -> bool {
+    let sites = site::all();
+    let from = address.saturating_sub(site::LEN.saturating_sub(1));
+    let first = sites.partition_point(|site| site.patchpoint() < from);
+    sites.get(first).is_some_and(|site| site.patchpoint() < address.saturating_add(length))
+}

@@ -15,6 +15,8 @@ const LONGEST_HELD: u32 = 500_000_000;
 #[repr(align(64))]
 pub(crate) struct PerCpu {
     in_probe: AtomicBool,
+    /// Whether the CPU handles a breakpoint in a function.
+    at_breakpoint: AtomicBool,
     hits: AtomicCount,
     unclaimed: AtomicCount,
     records: AtomicCount,
@@ -48,6 +50,17 @@ impl Drop for InProbe<'_> {
     }
 }
 
+/// A guard: the CPU handles a breakpoint in a function until it is dropped.
+pub(crate) struct AtBreakpoint<'c>(&'c PerCpu);
+
+impl Drop for AtBreakpoint<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.at_breakpoint.store(false, Ordering::Relaxed);
+    }
+}
+
 /// The number of hits of a CPU after which the framework checks whether consumers have timed out.
 const CHECK: Count = 256;
 
@@ -56,6 +69,7 @@ impl PerCpu {
         let zero = || AtomicCount::new(0);
         Self {
             in_probe: AtomicBool::new(false),
+            at_breakpoint: AtomicBool::new(false),
             hits: zero(),
             unclaimed: zero(),
             records: zero(),
@@ -77,6 +91,20 @@ impl PerCpu {
             return None;
         }
         Some(self.mark(false))
+    }
+
+    /// Begins to handle a breakpoint in a function, until the guard is dropped. Returns `None` if the CPU is handling one
+    /// already, and counts the hit as re-entered.
+    #[inline(always)]
+    pub(crate) fn begin_breakpoint(&self) -> Option<AtBreakpoint<'_>> {
+        if self.at_breakpoint.load(Ordering::Relaxed) {
+            self.reentered.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.at_breakpoint.store(true, Ordering::Relaxed);
+        // A breakpoint on this CPU must see the flag from here on. On the same CPU a compiler fence is enough.
+        compiler_fence(Ordering::SeqCst);
+        Some(AtBreakpoint(self))
     }
 
     /// Marks this CPU as in probe context for a call of the host's functions, until the guard is dropped.

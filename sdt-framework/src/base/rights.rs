@@ -17,29 +17,48 @@ use sdt_core::ops::Privileges;
 pub struct Rights {
     privileges: Privileges,
     destructive: bool,
+    functions: bool,
 }
 
 impl Rights {
     /// All rights: for the kernel's own consumers, and for lines that only trusted users reach.
-    pub const ALL: Self = Self { privileges: Privileges::all(), destructive: true };
+    pub const ALL: Self =
+        Self { privileges: Privileges::all(), destructive: true, functions: true };
 
     /// No rights: the consumer cannot open the framework.
-    pub const NONE: Self = Self { privileges: Privileges::empty(), destructive: false };
+    pub const NONE: Self =
+        Self { privileges: Privileges::empty(), destructive: false, functions: false };
 
-    /// Returns rights with these privileges, without destructive actions.
+    /// Returns rights with these privileges, without destructive actions, and without the right to trace functions.
     pub const fn new(privileges: Privileges) -> Self {
         let user = if privileges.contains(Privileges::KERNEL) {
             Privileges::USER
         } else {
             Privileges::empty()
         };
-        Self { privileges: privileges.union(user), destructive: false }
+        Self { privileges: privileges.union(user), ..Self::NONE }
     }
 
     /// Adds the right to destructive actions.
     #[must_use]
     pub const fn with_destructive(self) -> Self {
         Self { destructive: true, ..self }
+    }
+
+    /// Adds the right to send functions to trace, on hosts that [let](crate::Dtrace::register_functions) consumers do so. It also
+    /// needs `KERNEL`.
+    ///
+    /// The kernel checks what a consumer sends, but it cannot know where instructions begin. On x86_64, and on riscv64 with
+    /// instructions of 2 bytes, a consumer that lies can have the middle of an instruction replaced, and so crash the kernel or
+    /// change what it does. So grant this only to those who may control the kernel.
+    #[must_use]
+    pub const fn with_functions(self) -> Self {
+        Self { functions: true, ..self }
+    }
+
+    /// Returns whether the consumer may send functions to trace.
+    pub const fn functions(self) -> bool {
+        self.functions && self.kernel()
     }
 
     /// Returns the privileges.
@@ -79,17 +98,23 @@ impl Rights {
 
     /// Encodes the rights in one word.
     pub(crate) const fn to_word(self) -> u32 {
-        self.privileges.bits() | if self.destructive { Self::DESTRUCTIVE } else { 0 }
+        self.privileges.bits()
+            | if self.destructive { Self::DESTRUCTIVE } else { 0 }
+            | if self.functions { Self::FUNCTIONS } else { 0 }
     }
 
     /// Decodes the result of [`to_word`](Self::to_word).
     pub(crate) const fn from_word(word: u32) -> Self {
         let privileges = Privileges::from_bits_truncate(word);
-        Self { privileges, destructive: word & Self::DESTRUCTIVE != 0 }
+        let (destructive, functions) = (word & Self::DESTRUCTIVE, word & Self::FUNCTIONS);
+        Self { privileges, destructive: destructive != 0, functions: functions != 0 }
     }
 
     /// The bit for destructive actions, which no privilege uses.
     const DESTRUCTIVE: u32 = 1 << 31;
+
+    /// The bit for functions, which no privilege uses.
+    const FUNCTIONS: u32 = 1 << 30;
 }
 
 #[cfg(test)]
@@ -125,7 +150,8 @@ mod tests {
     fn a_word_keeps_them() {
         for bits in 0..=Privileges::all().bits() {
             let rights = Rights::new(Privileges::from_bits_truncate(bits));
-            for rights in [rights, rights.with_destructive()] {
+            let all = rights.with_destructive().with_functions();
+            for rights in [rights, rights.with_destructive(), rights.with_functions(), all] {
                 assert_eq!(Rights::from_word(rights.to_word()), rights);
             }
         }

@@ -76,7 +76,7 @@ impl<H: Host> Control<H> {
             enabled += 1;
             Ok(())
         };
-        match batch(|| self.for_each_match(spec, &mut add)) {
+        match self.in_batch(|| self.for_each_match(spec, &mut add)) {
             Ok(()) => Ok((enabled, enabling)),
             Err(error) => {
                 // Other consumers have taken the last ECBs.
@@ -84,6 +84,11 @@ impl<H: Host> Control<H> {
                 Err(error)
             }
         }
+    }
+
+    /// Runs `change`, which enables or disables many probes, and then changes the text of all their sites together.
+    fn in_batch<R>(&self, change: impl FnOnce() -> R) -> R {
+        batch(|| self.functions.batch(change))
     }
 
     /// Takes back those of a consumer's enablings that `which` means, by their number and clause, and no others: another
@@ -165,7 +170,7 @@ impl<H: Host> Control<H> {
         consumer: usize,
         which: impl Fn(&Tables, EcbUse) -> bool,
     ) -> u32 {
-        let count = batch(|| unlink(tables, consumer, which));
+        let count = self.in_batch(|| unlink(tables, consumer, which));
         if tables.ecbs.has_retired() {
             self.host.sync();
             tables.ecbs.reclaim();

@@ -6,6 +6,7 @@
 //! | `config`, `footprint` | sizes of tables, and the memory that they need |
 //! | `error`, `refused` | errors of requests and of programs |
 //! | `provide` | providers and their probes |
+//! | `functions` | the provider `fbt`: functions that consumers send |
 //! | `own`, `profile` | the framework's own providers: `dtrace` and `profile` |
 //! | `open` | consumers open and close |
 //! | `options`, `session`, `send` | consumers send options and programs |
@@ -25,6 +26,7 @@ use core::sync::atomic::Ordering;
 use self::config::{Config, InitError};
 use self::dump::Head;
 use self::error::ConsumerError;
+use self::functions::table::Functions;
 use self::profile::Profiles;
 use self::tables::Tables;
 use crate::base::arena::Arena;
@@ -48,6 +50,7 @@ mod dump;
 mod enable;
 pub(crate) mod error;
 mod footprint;
+pub(crate) mod functions;
 pub(crate) mod halt;
 mod matching;
 mod open;
@@ -85,6 +88,8 @@ pub(crate) struct Control<H: Host> {
     own: OwnProbes,
     /// The provider `profile`.
     profile: Profiles,
+    /// The provider `fbt`.
+    functions: Functions,
 }
 
 impl Probes for Live<Enabled> {
@@ -120,6 +125,7 @@ impl<H: Host> Control<H> {
             missed: AtomicCount::new(0),
             own: OwnProbes::new(),
             profile: Profiles::new(),
+            functions: Functions::new(),
         }
     }
 

@@ -47,6 +47,7 @@ impl<H: Host> Control<H> {
         }
         tables.forget(|enabling| enabling.consumer == index);
         self.remove(&mut tables, index, |_, _| true);
+        self.forget_functions(&mut tables, index);
         consumer.close();
         self.host.sync();
         // SAFETY: the consumer has stopped, and `sync` has since waited until every CPU was outside probe context.

@@ -9,6 +9,7 @@ use crate::base::context::ProbeContext;
 use crate::base::counters::Counters;
 use crate::base::rights::Rights;
 use crate::control::error::ConsumerError;
+use crate::control::functions::{FunctionError, FunctionSite, FunctionText};
 use crate::control::query::{AggregationDesc, Snapshot, Status, Which};
 use crate::kernel::{ModuleText, Symbol};
 use crate::registry::listing::{Detail, ProbeInfo};
@@ -136,4 +137,19 @@ pub trait Tracer: Sync {
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
     /// provider has no such op, and if a consumer with these rights may not use the probe.
     fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc>;
+
+    /// The text whose functions consumers may trace, and how many more sites there is room for; `None` if the host has none.
+    fn function_text(&self) -> Option<(&'static dyn FunctionText, usize)>;
+
+    /// Calls `add`, which calls [`add_function`](Self::add_function) for many functions. Their probes are enabled together
+    /// afterwards.
+    fn adding_functions(&self, add: &mut dyn FnMut());
+
+    /// As [`Dtrace::add_function`](crate::Dtrace::add_function).
+    fn add_function(
+        &self,
+        consumer: ConsumerId,
+        build_id: &[u8],
+        site: &FunctionSite<'_>,
+    ) -> Result<(), FunctionError>;
 }

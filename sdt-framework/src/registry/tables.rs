@@ -418,16 +418,37 @@ impl<E: Copy + 'static> Registry<E> {
 
     /// Destroys the probes of a provider, by index, that are not enabled; returns how many there were.
     pub(crate) fn destroy_of_provider(&mut self, provider: usize, sync: impl FnOnce()) -> usize {
+        self.destroy_matching(provider, |_| true, sync)
+    }
+
+    /// Destroys those probes of a provider that are not enabled and whose `parg` matches; returns how many there were.
+    pub(crate) fn destroy_some(
+        &mut self,
+        provider: ProviderId,
+        which: impl Fn(*mut c_void) -> bool,
+        sync: impl FnOnce(),
+    ) -> usize {
+        let Some(at) = self.find_provider(provider) else { return 0 };
+        self.destroy_matching(at, |probe| which(probe.parg.0), sync)
+    }
+
+    fn destroy_matching(
+        &mut self,
+        provider: usize,
+        which: impl Fn(&Probe) -> bool,
+        sync: impl FnOnce(),
+    ) -> usize {
         self.destroy(sync, |this, after| {
             let mut at = match after {
                 Some(at) => this.links.next(at),
                 None => this.provider(provider)?.probes.first(),
             };
-            while let Some(enabled) = at {
-                if this.probe(enabled)?.0.enablings == 0 {
+            while let Some(other) = at {
+                let probe = this.probe(other)?.0;
+                if probe.enablings == 0 && which(probe) {
                     break;
                 }
-                at = this.links.next(enabled);
+                at = this.links.next(other);
             }
             at
         })

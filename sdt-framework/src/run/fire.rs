@@ -163,6 +163,15 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         }
     }
 
+    /// Runs `f`, which records hits, for a breakpoint in a function. If this CPU is doing so already, it has hit a breakpoint in a
+    /// function that the framework calls: then this only counts the hit as re-entered. With interrupts off.
+    pub(crate) fn outermost(&self, f: impl FnOnce()) {
+        let Some((_, this, ..)) = self.here() else { return };
+        if let Some(_at_breakpoint) = this.begin_breakpoint() {
+            f();
+        }
+    }
+
     /// Counts a hit whose probe was disabled while the hit was on its way. With interrupts off.
     #[cold]
     pub(crate) fn overtaken(&self) {

@@ -6,13 +6,13 @@ use std::ptr::null_mut;
 use sdt_core::ops::{
     Framework as _, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps,
 };
-use sdt_core::patch::Patcher as _;
+use sdt_core::patch::{NoText, Patcher};
 use sdt_framework::console::{Console, ConsoleError};
 use sdt_framework::server::{Limits, Lost, NoSites, Secure, SecureHost, Server, Stream, Tracer};
 use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{
-    Config, ConsumerError, Dtrace, Host as _, InitError, Memory, ProbeContext, Rights, Spec, Which,
-    registration,
+    Config, ConsumerError, Dtrace, FunctionError, FunctionSite, FunctionText, Host as _, InitError,
+    Memory, ProbeContext, Registers, Rights, Spec, Which, registration,
 };
 
 use crate::common::memory;
@@ -47,6 +47,10 @@ impl Refusal for FrameworkError {
     const REFUSAL: Self = Self::ProbeContext;
 }
 
+impl Refusal for FunctionError {
+    const REFUSAL: Self = Self::Consumer(ConsumerError::ProbeContext);
+}
+
 impl Refusal for ConsoleError {
     const REFUSAL: Self = Self::Refused(ConsumerError::ProbeContext);
 }
@@ -66,6 +70,41 @@ fn of<T, E: Refusal>(result: Result<T, E>) -> Outcome {
 fn none<T>(found: Option<T>) -> Outcome {
     if found.is_some() { Worked } else { Refused }
 }
+
+/// Text of which no function is traced.
+struct NoFunctions;
+
+// SAFETY: nothing is traceable.
+unsafe impl FunctionText for NoFunctions {
+    fn build_id(&self) -> &[u8] {
+        b"none"
+    }
+
+    fn is_traceable(&self, _: u64, _: usize) -> bool {
+        false
+    }
+
+    fn free_stack(&self) -> u64 {
+        0
+    }
+
+    fn handlers(&self) -> &[u64] {
+        &[]
+    }
+
+    fn patcher(&self) -> &'static dyn Patcher {
+        &NoText
+    }
+}
+
+const SITE: FunctionSite<'_> = FunctionSite {
+    module: b"m",
+    function: b"f",
+    is_return: false,
+    address: 0,
+    offset: 0,
+    code: &[0x90],
+};
 
 struct Idle;
 
@@ -178,6 +217,13 @@ fn boot() -> Vec<(&'static str, Call)> {
         }),
         ("Dtrace::register_own", |w| of(w.dtrace.register_own())),
         ("Dtrace::register_profile", |w| of(w.dtrace.register_profile(4))),
+        ("Dtrace::register_functions", |w| of(w.dtrace.register_functions(&NoFunctions, 4))),
+        ("Dtrace::add_function", |w| of(w.dtrace.add_function(w.consumer, b"none", &SITE))),
+        ("Dtrace::function_hit", |w| {
+            // SAFETY: no function is traced.
+            assert!(!unsafe { w.dtrace.function_hit(&mut Registers::default()) });
+            Worked
+        }),
         ("Dtrace::tick", |w| {
             w.dtrace.tick(0, 0);
             Worked
@@ -425,6 +471,11 @@ fn tracers() -> Vec<(&'static str, Call)> {
         }),
         ("Dtrace::start", |w| of(tracer(w).start(w.consumer))),
         ("Dtrace::stop", |w| of(tracer(w).stop(w.consumer))),
+        ("Dtrace::function_text", |w| none(tracer(w).function_text())),
+        ("Dtrace::adding_functions", |w| {
+            tracer(w).adding_functions(&mut || panic!("it is called"));
+            Refused
+        }),
         ("Dtrace::symbol", |w| {
             tracer(w).symbol(1, &mut |_| panic!("it is shown"));
             Refused

@@ -131,7 +131,15 @@ impl Kernel for Machine {
 /// Records that a consumer's buffer for one CPU holds.
 const RECORDS: usize = 1024;
 
-const CONFIG: Config = Config { buffer: RECORDS * Record::SIZE, ..Config::DEFAULT };
+/// Probes of functions, and their enablings, for which there is room.
+const FUNCTIONS: usize = 4096;
+
+const CONFIG: Config = Config {
+    probes: Config::DEFAULT.probes + FUNCTIONS,
+    ecbs: Config::DEFAULT.ecbs + FUNCTIONS,
+    buffer: RECORDS * Record::SIZE,
+    ..Config::DEFAULT
+};
 
 /// DTrace, as far as this kernel has it.
 pub(crate) type Framework = Dtrace<Machine>;

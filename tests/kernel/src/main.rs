@@ -15,6 +15,7 @@ mod dtrace;
 mod exec;
 mod exports;
 mod freebsd;
+mod functions;
 mod heap;
 #[cfg(target_arch = "x86_64")]
 mod illumos;

@@ -4,7 +4,7 @@ use core::fmt;
 
 use dtrace_abi::spec::{Field, Spec};
 use dtrace_protocol::{
-    Argument, Frame, OTHERS, Probe, Reply, Request, Side, Site, Status, VERSION, Why,
+    Argument, Frame, Items, OTHERS, Probe, Reply, Request, Side, Site, Status, VERSION, Why,
 };
 use heapless::Vec;
 use sdt_core::ops::{Attribute, ProbeId};
@@ -12,7 +12,7 @@ use sdt_core::ops::{Attribute, ProbeId};
 use super::refusal::Refusal;
 use super::reply::Answer;
 use super::sites::Sites;
-use super::{known, run};
+use super::{functions, known, run};
 use crate::base::rights::Rights;
 use crate::control::error::ConsumerError;
 use crate::control::tracer::Tracer;
@@ -98,6 +98,9 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         }
         let mut answer = Answer { header: frame.header, draft, line };
         let done = match frame.message() {
+            Ok((Request::Functions { build_id }, items)) => {
+                self.add_functions(build_id, items, &mut answer)
+            }
             Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
             _ => Err(Refusal::Plain(
                 Why::NotUnderstood,
@@ -112,6 +115,19 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             },
             Some,
         )
+    }
+
+    /// Adds the functions of a [`Request::Functions`].
+    fn add_functions(
+        &mut self,
+        build_id: &[u8],
+        items: Items<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Result<usize, Refusal> {
+        let (tracer, rights) = (self.tracer, self.rights);
+        let channel = self.at(answer.header.channel).ok_or_else(not_greeted)?;
+        let open = channel.consumer.ok_or_else(not_open)?;
+        functions::add(tracer, rights, open, build_id, items, answer)
     }
 
     /// Executes a request. Returns the length of the answer.
@@ -135,7 +151,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         let greeted = self.channels.len();
         let channel = self.at(number);
         let Some(channel) = channel else {
-            return Err(Refusal::Plain(Why::NotGreeted, "the first request must be a hello"));
+            return Err(not_greeted());
         };
         let open = channel.consumer.ok_or_else(not_open);
         match request {
@@ -211,6 +227,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                 }
                 return sites(self.sites, probe, skip, answer);
             }
+            Request::FunctionText => return functions::text(tracer, rights, answer),
             Request::Status => {
                 let counters = tracer.counters();
                 let status = Status {
@@ -237,6 +254,10 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         }
         answer.plain(&Reply::Done)
     }
+}
+
+fn not_greeted() -> Refusal {
+    Refusal::Plain(Why::NotGreeted, "the first request must be a hello")
 }
 
 fn not_open() -> Refusal {

@@ -33,6 +33,7 @@
 //! wrapped in a `Secure` (feature `noise`), which accepts only peers with the kernel's key.
 
 mod answer;
+mod functions;
 mod known;
 mod refusal;
 mod reply;

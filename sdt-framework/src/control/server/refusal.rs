@@ -7,6 +7,7 @@ use dtrace_protocol::{TooLong, Why};
 use heapless::String;
 
 use crate::control::error::ConsumerError;
+use crate::control::functions::FunctionError;
 
 /// The size of the longest message in bytes. All messages are shorter, and a frame has room for it.
 const LONGEST: usize = 320;
@@ -21,6 +22,8 @@ pub(super) enum Refusal {
     NoSuch(Why, &'static str, u32),
     /// The line's rights do not suffice for this.
     NotPermitted(&'static str),
+    /// Functions cannot be traced.
+    Function(FunctionError),
     /// This number of consumers is the limit.
     TooMany(usize),
     /// This number of descriptions does not fit a frame.
@@ -49,7 +52,10 @@ impl Refusal {
             Self::Spec(_) => Why::Spec,
             Self::TooLong(_) => Why::Other,
             Self::TooManyData(_) => Why::TooLong,
-            Self::NotPermitted(_) => Why::NotPermitted,
+            Self::NotPermitted(_) | Self::Function(FunctionError::NotPermitted) => {
+                Why::NotPermitted
+            }
+            Self::Function(_) => Why::Other,
             Self::TooMany(_) => Why::TooMany,
             Self::NoSuch(why, ..) | Self::Plain(why, _) => *why,
         }
@@ -92,6 +98,7 @@ impl fmt::Display for Refusal {
                            longer frames"
                 )
             }
+            Self::Function(error) => write!(f, "{error}"),
             Self::Plain(_, text) => f.write_str(text),
         }
     }

@@ -21,7 +21,7 @@ use self::riscv64 as machine;
 use self::x86_64 as machine;
 use crate::arch::{self, cpu};
 use crate::wire::Wire;
-use crate::{console, dtrace, freebsd, heap, load, paging, requests, smp, text};
+use crate::{console, dtrace, freebsd, functions, heap, load, paging, requests, smp, text};
 
 /// Kept from the boot code for [`first_cpu_main`].
 static FIRMWARE: AtomicU64 = AtomicU64::new(0);
@@ -46,6 +46,7 @@ extern "C" fn first_cpu_main() -> ! {
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
     dtrace::init();
+    functions::init();
     freebsd::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)

@@ -2,18 +2,19 @@
 //!
 //! The frame is FreeBSD's `struct trapframe`, for it is handed to the breakpoint handlers of modules. As
 //! in FreeBSD's `sys/arm64/arm64/exception.S` it lies on the stack of the code that was interrupted,
-//! below some bytes that are left free, and a return to the kernel takes x0 to x17, x29, the stack pointer
-//! and the return address from it, but not x19 to x28, which are as the handler left them: its callees
-//! preserve them.
+//! below some bytes that are left free. A return to the kernel takes all registers from it except x18. (FreeBSD's does not take x19
+//! to x28; a traced function may begin with an instruction that changes one.)
 
 use core::arch::global_asm;
 
 use aarch64_cpu::asm::barrier::{SY, isb};
 use aarch64_cpu::registers::{ESR_EL1, VBAR_EL1, Writeable};
-use stand_in_freebsd::arm64::{Emulated, FREE_STACK};
+use sdt_framework::Registers;
+use stand_in_freebsd::arm64::Emulated;
+pub(crate) use stand_in_freebsd::arm64::FREE_STACK;
 
 use crate::arch::{STACK_BIT, TrapFrame, cpu, gic, power, timer};
-use crate::{counters, freebsd, panic, smp, system};
+use crate::{counters, freebsd, functions, panic, smp, system};
 
 /// Immediate of DTrace's breakpoint: `BRK_INSTR` of `sys/cddl/dev/fbt/aarch64/fbt_isa.h`.
 const DTRACE_BREAKPOINT: u64 = 0x40d;
@@ -101,6 +102,11 @@ trap_return:
     ldp x12, x13, [sp, #144]
     ldp x14, x15, [sp, #160]
     ldp x16, x17, [sp, #176]
+    ldp x19, x20, [sp, #200]
+    ldp x21, x22, [sp, #216]
+    ldp x23, x24, [sp, #232]
+    ldp x25, x26, [sp, #248]
+    ldp x27, x28, [sp, #264]
     ldr x29, [sp, #280]
     mov sp, x18
     mrs x18, tpidr_el1
@@ -241,6 +247,30 @@ fn is_exit(frame: &TrapFrame) -> bool {
     panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING
 }
 
+/// Returns the address of the function that handles breakpoints.
+pub(crate) fn handler() -> u64 {
+    synchronous as *const () as u64
+}
+
+/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+///
+/// # Safety
+/// The frame is the live one of a breakpoint, with [`FREE_STACK`] bytes free below the interrupted stack pointer.
+unsafe fn function(frame: &mut TrapFrame) -> bool {
+    let mut x = [0; 31];
+    x[..30].copy_from_slice(&frame.x);
+    x[30] = frame.lr;
+    let mut registers = Registers { x, sp: frame.sp, pc: frame.elr, pstate: frame.spsr };
+    // SAFETY: the registers are those of the interrupted code, and those of the frame when the vector returns.
+    if !unsafe { functions::hit(frame.elr, frame.x[29], &mut registers) } {
+        return false;
+    }
+    frame.x.copy_from_slice(&registers.x[..30]);
+    frame.lr = registers.x[30];
+    (frame.sp, frame.elr, frame.spsr) = (registers.sp, registers.pc, registers.pstate);
+    true
+}
+
 /// Calls the handlers of modules, then emulates the instruction that the claiming handler returned
 /// (`dtrace_invop_start`). FreeBSD would return to an unclaimed breakpoint for ever; this kernel panics.
 ///
@@ -250,6 +280,10 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
     if let Some(resume) = counters::resume_address(address) {
         frame.elr = resume;
+        return;
+    }
+    // SAFETY: the frame is that of the breakpoint, with `FREE_STACK` bytes free below the interrupted stack pointer.
+    if unsafe { function(frame) } {
         return;
     }
     let third = frame.x[0];

@@ -1,16 +1,17 @@
-//! Traps: what exceptions and interrupts do. Each architecture's module offers `init`.
+//! Traps: what exceptions and interrupts do. Each architecture's module offers `init`, `handler`, the address of the function that
+//! handles breakpoints, and `FREE_STACK`, the bytes below the interrupted stack pointer that it leaves free.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::init;
+pub(crate) use aarch64::{FREE_STACK, handler, init};
 
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "riscv64")]
-pub(crate) use riscv64::init;
+pub(crate) use riscv64::{FREE_STACK, handler, init};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::init;
+pub(crate) use x86_64::{FREE_STACK, handler, init};

@@ -3,7 +3,8 @@
 //! The frame is FreeBSD's `struct trapframe` (`sys/riscv/include/frame.h`), for it is handed to the
 //! breakpoint handlers of modules. As on FreeBSD (`cpu_exception_handler_supervisor` of
 //! `sys/riscv/riscv/exception.S`) a trap in the kernel stays on the stack of the code that was hit, with
-//! interrupts off, and the return takes the stack pointer from where the frame is, not from the frame.
+//! interrupts off. The return takes the stack pointer from the frame: a traced function may begin with an instruction that changes
+//! it. (FreeBSD's takes it from where the frame is.)
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -13,10 +14,11 @@ use riscv::interrupt::supervisor::{Exception, Interrupt};
 use riscv::register::scause::Scause;
 use riscv::register::stvec::{self, Stvec, TrapMode};
 use riscv::register::{sie, sip};
+use sdt_framework::Registers;
 use stand_in_freebsd::riscv::Emulated;
 
 use crate::arch::{TrapFrame, cpu, plic, timer};
-use crate::{counters, freebsd, panic, smp, system};
+use crate::{counters, freebsd, functions, panic, smp, system};
 
 /// `TF_SIZE`: the frame as it lies on the stack.
 const FRAME_SIZE: u64 = 288;
@@ -117,7 +119,7 @@ trap_vector:
     ld a5, 224(sp)
     ld a6, 232(sp)
     ld a7, 240(sp)
-    addi sp, sp, {frame}
+    ld sp, 8(sp)
     sret
     "#,
     saved = const offset_of!(cpu::Local, saved),
@@ -178,6 +180,42 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
     }
 }
 
+/// Bytes below the interrupted stack pointer that are left free. No traced instruction stores there.
+pub(crate) const FREE_STACK: u64 = 0;
+
+/// Returns the address of the function that handles breakpoints.
+pub(crate) fn handler() -> u64 {
+    trap as *const () as u64
+}
+
+/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+///
+/// # Safety
+/// The frame is the live one of a breakpoint.
+unsafe fn function(frame: &mut TrapFrame) -> bool {
+    let mut registers = Registers { x: [0; 32], pc: frame.sepc };
+    let x = &mut registers.x;
+    [x[1], x[2], x[3], x[4]] = [frame.ra, frame.sp, frame.gp, frame.tp];
+    x[5..8].copy_from_slice(&frame.t[..3]);
+    x[8..10].copy_from_slice(&frame.s[..2]);
+    x[10..18].copy_from_slice(&frame.a);
+    x[18..28].copy_from_slice(&frame.s[2..]);
+    x[28..].copy_from_slice(&frame.t[3..]);
+    // SAFETY: the registers are those of the interrupted code, and those of the frame when the vector returns.
+    if !unsafe { functions::hit(frame.sepc, frame.s[0], &mut registers) } {
+        return false;
+    }
+    let Registers { x, pc } = &registers;
+    // The CPU's own pointer, in tp, and gp never change.
+    (frame.ra, frame.sp, frame.sepc) = (x[1], x[2], *pc);
+    frame.t[..3].copy_from_slice(&x[5..8]);
+    frame.s[..2].copy_from_slice(&x[8..10]);
+    frame.a.copy_from_slice(&x[10..18]);
+    frame.s[2..].copy_from_slice(&x[18..28]);
+    frame.t[3..].copy_from_slice(&x[28..]);
+    true
+}
+
 /// A breakpoint: asks the handlers of modules, then does what the one that claimed it wants. Interrupts
 /// off, probe context.
 ///
@@ -187,6 +225,10 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.sepc;
     if let Some(resume) = counters::resume_address(address) {
         frame.sepc = resume;
+        return;
+    }
+    // SAFETY: `frame` is the live frame of this breakpoint.
+    if unsafe { function(frame) } {
         return;
     }
     // SAFETY: `frame` is the live frame of this breakpoint; the third argument is 0 on riscv.

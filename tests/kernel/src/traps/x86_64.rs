@@ -7,6 +7,7 @@
 use core::arch::global_asm;
 use core::fmt;
 
+use sdt_framework::Registers;
 use spin::Once;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{ExceptionVector, InterruptDescriptorTable};
@@ -17,7 +18,7 @@ use crate::arch::apic::{
 };
 use crate::arch::cpu;
 use crate::arch::frame::{BREAKPOINT, TrapFrame};
-use crate::{counters, panic, smp, system};
+use crate::{counters, functions, panic, smp, system};
 
 /// Vectors that have a stub.
 const VECTORS: usize = 64;
@@ -227,6 +228,35 @@ mod invop {
     pub(super) const RET: i32 = 5;
 }
 
+/// Bytes that the stub leaves free below the interrupted stack pointer.
+pub(crate) const FREE_STACK: u64 = 16;
+
+/// Returns the address of the function that handles breakpoints.
+pub(crate) fn handler() -> u64 {
+    invop as *const () as u64
+}
+
+/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+///
+/// # Safety
+/// The frame is the live one of a breakpoint at this address, with [`FREE_STACK`] bytes behind it.
+unsafe fn function(frame: &mut TrapFrame, address: u64) -> bool {
+    let TrapFrame { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, .. } = *frame;
+    let TrapFrame { r12, r13, r14, r15, rflags, .. } = *frame;
+    let general = [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15];
+    let mut registers = Registers { general, rip: address, rflags };
+    // SAFETY: the registers are those of the interrupted code, and those of the frame when the stub returns.
+    if !unsafe { functions::hit(address, rbp, &mut registers) } {
+        return false;
+    }
+    [
+        frame.rax, frame.rcx, frame.rdx, frame.rbx, frame.rsp, frame.rbp, frame.rsi, frame.rdi,
+        frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15,
+    ] = registers.general;
+    (frame.rip, frame.rflags) = (registers.rip, registers.rflags);
+    true
+}
+
 /// #BP and #UD: sends the kernel's own sites on; asks the system's handlers, then does what the one that
 /// claimed it wants. Interrupts off, probe context.
 ///
@@ -238,6 +268,10 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
     let address = frame.rip - u64::from(breakpoint);
     if breakpoint && let Some(resume) = counters::resume_address(address) {
         frame.rip = resume;
+        return;
+    }
+    // SAFETY: the frame is that of the breakpoint, and the stub left 16 bytes free behind it.
+    if breakpoint && unsafe { function(frame, address) } {
         return;
     }
     // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.

@@ -1,0 +1,157 @@
+//! The functions of a kernel's file that a trace sends to the kernel.
+
+use std::collections::BTreeMap;
+
+use dtrace_abi::spec::Spec;
+use dtrace_protocol::WhyNoFunction;
+
+use super::function::{Functions, Obstacle, Site};
+use super::name::Name;
+use crate::client::{Client, ClientError, FunctionSite, FunctionText};
+
+/// The name of the provider.
+const PROVIDER: &[u8] = b"fbt";
+/// The crates of the framework, which the breakpoint handler and the clauses of programs call.
+const FRAMEWORK: [&str; 4] = ["sdt_core", "sdt_framework", "dtrace_abi", "dtrace_protocol"];
+
+/// The functions that a kernel's file has, and which of them the kernel has received.
+#[derive(Debug)]
+pub struct Traced {
+    build_id: Vec<u8>,
+    probes: Vec<Probe>,
+    /// The probes that a description has matched and that are not traced: how many, and the first one, for each reason.
+    missing: BTreeMap<&'static str, (usize, String)>,
+}
+
+/// The entry of a function, or its returns.
+#[derive(Debug)]
+struct Probe {
+    name: Name,
+    address: u64,
+    is_return: bool,
+    sites: Result<Vec<Site>, Obstacle>,
+    is_sent: bool,
+}
+
+/// The reason for probes that the consumer itself does not send.
+const OBSTACLE: &str = "see the reason with dtrace --functions";
+
+/// Returns the reason for which the kernel refuses a site.
+const fn reason(why: WhyNoFunction) -> &'static str {
+    match why {
+        WhyNoFunction::Name => "the kernel does not accept the name",
+        WhyNoFunction::Instruction => "the kernel does not emulate the instruction",
+        WhyNoFunction::Stack => {
+            "the instruction stores below the stack that the kernel leaves free"
+        }
+        WhyNoFunction::Address => "the kernel does not let consumers trace this address",
+        WhyNoFunction::Bytes => "the text of the kernel has changed here",
+        WhyNoFunction::Overlap => "the instruction overlaps another site",
+        WhyNoFunction::NoRoom => "the kernel has no room for more sites",
+        _ => "the kernel refuses the site",
+    }
+}
+
+/// Why the functions of a file cannot be traced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TracedError {
+    /// The file has no build ID.
+    #[error(
+        "the file has no build ID, so it cannot be compared with the running kernel; link the kernel with --build-id"
+    )]
+    NoBuildId,
+    /// The file is that of another build.
+    #[error(
+        "the file is not that of the running kernel: its build ID is {file}, the kernel's is {kernel}"
+    )]
+    Build {
+        /// The build ID of the file, in hexadecimal digits.
+        file: String,
+        /// The build ID of the kernel.
+        kernel: String,
+    },
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Traced {
+    /// Prepares the functions of a file for the kernel with this text.
+    ///
+    /// # Errors
+    /// The file is not that of the kernel.
+    pub fn new(mut functions: Functions, text: &FunctionText) -> Result<Self, TracedError> {
+        let build_id = functions.build_id.take().ok_or(TracedError::NoBuildId)?;
+        if build_id != text.build_id {
+            return Err(TracedError::Build {
+                file: hexadecimal(&build_id),
+                kernel: hexadecimal(&text.build_id),
+            });
+        }
+        functions.exclude_reachable(&text.handlers);
+        let mut probes = Vec::with_capacity(2 * functions.all.len());
+        for of in functions.all {
+            let is_framework = FRAMEWORK.contains(&&*of.name.module);
+            let (entry, returns) = match is_framework {
+                true => (Err(Obstacle::Handler), Err(Obstacle::Handler)),
+                false => (of.entry.map(|site| vec![site]), of.returns),
+            };
+            for (is_return, sites) in [(false, entry), (true, returns)] {
+                let (name, address) = (of.name.clone(), of.address);
+                probes.push(Probe { name, address, is_return, sites, is_sent: false });
+            }
+        }
+        Ok(Self { build_id, probes, missing: BTreeMap::new() })
+    }
+
+    /// Sends the functions that a description matches and that the kernel has not received. The client is open.
+    ///
+    /// # Errors
+    /// The kernel or the connection failed.
+    pub(crate) fn send(&mut self, spec: &Spec, client: &mut Client) -> Result<(), ClientError> {
+        let mut sites = Vec::new();
+        let mut missing = Vec::new();
+        for probe in self.probes.iter_mut().filter(|probe| !probe.is_sent) {
+            let Name { module, function } = &probe.name;
+            let name: &[u8] = if probe.is_return { b"return" } else { b"entry" };
+            if !spec.matches([PROVIDER, module.as_bytes(), function.as_bytes(), name]) {
+                continue;
+            }
+            probe.is_sent = true;
+            match &probe.sites {
+                Ok(all) => sites.extend(all.iter().map(|site| FunctionSite {
+                    module,
+                    function,
+                    is_return: probe.is_return,
+                    address: site.address,
+                    offset: site.address.saturating_sub(probe.address) as u32,
+                    code: site.code(),
+                })),
+                Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
+                Err(_) => missing.push((OBSTACLE, function.as_str())),
+            }
+        }
+        for (index, why) in client.functions(&self.build_id, &sites)? {
+            missing.push((reason(why), sites[index].function));
+        }
+        for (reason, function) in missing {
+            self.missing.entry(reason).or_insert_with(|| (0, function.to_owned())).0 += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns messages about probes that descriptions have matched and that are not traced, and forgets them.
+    pub fn complaints(&mut self) -> Vec<String> {
+        let missing = std::mem::take(&mut self.missing);
+        let line = |(reason, (count, first)): (&str, (usize, String))| {
+            let others = match count {
+                1 => String::new(),
+                count => format!(" and {} others", count - 1),
+            };
+            format!("fbt: {first}{others}: not traced: {reason}")
+        };
+        missing.into_iter().map(line).collect()
+    }
+}

@@ -1,0 +1,60 @@
+//! A breakpoint is hit. Everything here is probe context.
+
+use core::sync::atomic::Ordering;
+
+use sdt_core::ops::ARGS;
+
+use super::arch;
+use super::sites::Site;
+use super::table::Table;
+use crate::base::host::Host;
+use crate::control::Control;
+use crate::run::fire::Args;
+use crate::run::live_id::with_live_id;
+
+impl<H: Host> Control<H> {
+    /// [`Dtrace::function_hit`](crate::Dtrace::function_hit).
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn function_hit(&self, registers: &mut arch::Registers) -> bool {
+        let Some(table) = self.functions.get() else { return false };
+        let address = arch::address(registers);
+        let Some(site) = table.sites.at(address).next() else { return false };
+        let code = site.code();
+        let Some(instruction) = arch::Instruction::decode(code.bytes(), address) else {
+            return false;
+        };
+        // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
+        self.framework().outermost(|| {
+            for is_return in [false, true] {
+                let sites = table.sites.at(address);
+                sites.filter(|site| site.is_return() == is_return).for_each(|site| {
+                    self.fire_function(table, site, registers);
+                });
+            }
+        });
+        // SAFETY: the registers are those of code that was interrupted by a breakpoint at the address. The breakpoint replaces
+        // this instruction: `accept` has compared it with the text, and only then can the breakpoint be stored. `accept` has
+        // also checked that the host leaves room on the stack.
+        unsafe { instruction.emulate(registers) };
+        true
+    }
+
+    fn fire_function(&self, table: &Table, site: &Site, registers: &arch::Registers) {
+        let Some(probe) = table.sites.probe(site.probe()) else { return };
+        if probe.id.load(Ordering::Relaxed) == 0 {
+            // Another probe has a site here.
+            return;
+        }
+        let args = if site.is_return() {
+            let mut args = [0; ARGS];
+            [args[0], args[1]] = [site.offset().into(), arch::result(registers)];
+            args
+        } else {
+            arch::arguments(registers)
+        };
+        let record = |id| self.record(id, Args::All(&args));
+        with_live_id(&self.host, &probe.id, record, || self.framework().overtaken());
+    }
+}

@@ -1,0 +1,180 @@
+//! The ops of the provider.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use sdt_core::ops::{
+    Attribute, Class, FrameworkError, Privileges, ProbeDesc, ProviderAttr, ProviderId, ProviderOps,
+    Stability,
+};
+
+use super::arch;
+use super::sites::{Probe, Site, Sites};
+use super::table::Table;
+use super::text::FunctionText;
+use crate::base::host::Host;
+use crate::control::Control;
+
+const PRIVATE: Attribute = Attribute::new(Stability::Private, Stability::Private, Class::Unknown);
+const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Isa);
+
+/// As in fbt.c.
+const ATTRIBUTES: ProviderAttr = ProviderAttr {
+    provider: EVOLVING,
+    module: PRIVATE,
+    function: PRIVATE,
+    name: EVOLVING,
+    args: PRIVATE,
+};
+
+/// The ops, for a pointer to a static framework. `parg` is the index of a probe in the table.
+const fn ops<H: Host>() -> ProviderOps {
+    ProviderOps {
+        provide: Some(provide),
+        enable: Some(enable::<H>),
+        disable: Some(disable::<H>),
+        destroy: Some(destroy::<H>),
+        ..ProviderOps::INERT
+    }
+}
+
+/// # Safety
+/// `arg` is a pointer to a static `Control<H>`, as of every op here.
+unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Control<H> {
+    // SAFETY: the caller's contract.
+    unsafe { &*arg.cast_const().cast() }
+}
+
+/// Consumers send the functions, so there is nothing to provide.
+unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
+
+unsafe extern "C" fn enable<H: Host>(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.enable_function(id, parg.addr());
+    0
+}
+
+unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.disable_function(parg.addr());
+}
+
+unsafe extern "C" fn destroy<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    let this = unsafe { framework::<H>(arg) };
+    if let Some(table) = this.functions.get() {
+        table.sites.retire(parg.addr());
+        table.sites.free_probe(parg.addr());
+    }
+}
+
+impl Table {
+    /// Returns whether an enabled probe has a site at the address of this one.
+    fn is_replaced(&self, site: &Site) -> bool {
+        self.sites.at(site.address()).any(|other| {
+            let probe = self.sites.probe(other.probe());
+            probe.is_some_and(|probe| probe.id.load(Ordering::Relaxed) != 0)
+        })
+    }
+
+    /// Stores the first bytes of a site: the breakpoint, or those of the instruction.
+    fn store(&self, site: &Site, breakpoint: bool) {
+        let code = site.code();
+        let head = arch::breakpoint(code.bytes());
+        let original = code.bytes().get(..head.len()).unwrap_or_default();
+        let bytes = if breakpoint { head } else { original };
+        // SAFETY: `accept` has checked that this is the first byte or word of an instruction of traceable text, and that the
+        // host can write to it. Either value of it, with the bytes behind it, is an instruction.
+        unsafe { self.text.patcher().store(site.address() as usize, bytes) };
+    }
+}
+
+impl<H: Host> Control<H> {
+    /// [`Dtrace::register_functions`](crate::Dtrace::register_functions).
+    pub(crate) fn register_functions(
+        &'static self,
+        text: &'static dyn FunctionText,
+        sites: usize,
+    ) -> Result<(), FrameworkError> {
+        if !arch::IS_SUPPORTED || text.build_id().is_empty() {
+            return Err(FrameworkError::Invalid);
+        }
+        if self.functions.is_claimed.swap(true, Ordering::Relaxed) {
+            return Err(FrameworkError::Busy);
+        }
+        let table = self.create_functions(text, sites).inspect_err(|_| {
+            self.functions.is_claimed.store(false, Ordering::Relaxed);
+        })?;
+        self.functions.table.call_once(|| table);
+        Ok(())
+    }
+
+    fn create_functions(
+        &'static self,
+        text: &'static dyn FunctionText,
+        sites: usize,
+    ) -> Result<Table, FrameworkError> {
+        self.shared().map_err(|_| FrameworkError::NotReady)?;
+        let provider = self.register_function_provider()?;
+        let made = Sites::new(&mut self.tables.lock().arena, sites);
+        let Some(sites) = made else {
+            self.invalidate(provider);
+            self.unregister(provider)?;
+            return Err(FrameworkError::Full);
+        };
+        Ok(Table { provider, text, sites })
+    }
+
+    /// Returns the traceable text, and how many more sites there is room for.
+    pub(crate) fn function_text(&self) -> Option<(&'static dyn FunctionText, usize)> {
+        let table = self.functions.get()?;
+        let _tables = self.tables.lock();
+        Some((table.text, table.sites.left()))
+    }
+
+    fn register_function_provider(&'static self) -> Result<ProviderId, FrameworkError> {
+        let arg = core::ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: the ops are those for a pointer to a static framework.
+        unsafe { self.register(c"fbt", &ATTRIBUTES, Privileges::KERNEL, &ops::<H>(), arg) }
+    }
+
+    fn enable_function(&self, id: u32, index: usize) {
+        let Some(table) = self.functions.get() else { return };
+        let Some(probe) = table.sites.probe(index) else { return };
+        let replaced = |site: &&Site| !table.is_replaced(site);
+        let mut any = false;
+        // Asked before the probe counts as enabled.
+        for site in table.sites.of(probe).filter(replaced) {
+            table.store(site, true);
+            any = true;
+        }
+        // A hit that comes before this is emulated, and not recorded.
+        probe.id.store(id, Ordering::Release);
+        if any {
+            self.functions.stored();
+        }
+    }
+
+    /// Replaces the instruction of a site that was added to an enabled probe.
+    pub(super) fn enable_new_site(&self, table: &Table, probe: &Probe, site: &Site) {
+        if probe.id.load(Ordering::Relaxed) != 0 {
+            table.store(site, true);
+            self.functions.stored();
+        }
+    }
+
+    fn disable_function(&self, index: usize) {
+        let Some(table) = self.functions.get() else { return };
+        let Some(probe) = table.sites.probe(index) else { return };
+        // Hits that are on their way find this, and are emulated.
+        probe.id.store(0, Ordering::Release);
+        let mut any = false;
+        for site in table.sites.of(probe).filter(|site| !table.is_replaced(site)) {
+            table.store(site, false);
+            any = true;
+        }
+        if any {
+            self.functions.stored();
+        }
+    }
+}

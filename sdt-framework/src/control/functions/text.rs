@@ -1,0 +1,40 @@
+//! The text that the host lets consumers trace.
+
+use sdt_core::patch::Patcher;
+
+/// The text of a kernel whose functions consumers may trace, and how its breakpoint handler works.
+///
+/// # Safety
+/// - [`is_traceable`](Self::is_traceable) is true only for mapped, readable text of the image with this build ID, which stays,
+///   and which no code changes except through the [patcher](Self::patcher) and `sdt-core`'s sites. It is false for all code
+///   that a CPU executes between a breakpoint and the call of [`Dtrace::function_hit`](crate::Dtrace::function_hit), and from
+///   its return to the end of the exception: a breakpoint there would be hit again and again. It is also false for code that
+///   runs without the breakpoint handler, for example before a CPU has loaded its vectors.
+/// - The breakpoint handler keeps the [rules](sdt_core::trap#rules-for-the-handler) of sites, and leaves at least
+///   [`free_stack`](Self::free_stack) bytes between the interrupted stack pointer and everything that it stores.
+/// - [`Patcher::synchronise`] and [`Host::sync`](crate::Host::sync) return only after each CPU has left the breakpoint handler
+///   that it was in at the time of the call. This is so if each CPU has to answer an interrupt, which handlers mask.
+pub unsafe trait FunctionText: Sync {
+    /// Returns the build ID (`NT_GNU_BUILD_ID`) of the image. Consumers have to send the functions of the same file.
+    fn build_id(&self) -> &[u8];
+
+    /// Returns the difference between the address of text in memory and in the file of the image: 0 unless the kernel was
+    /// relocated.
+    fn slide(&self) -> u64 {
+        0
+    }
+
+    /// Returns whether consumers may trace the instruction at an address.
+    fn is_traceable(&self, address: u64, length: usize) -> bool;
+
+    /// Returns the number of bytes that the breakpoint handler leaves free below the interrupted stack pointer. Instructions that
+    /// store further below, such as a `push` without any, are not traced.
+    fn free_stack(&self) -> u64;
+
+    /// Returns the addresses of the functions that the breakpoint handler calls. Consumers do not trace these, nor functions
+    /// that these call directly.
+    fn handlers(&self) -> &[u64];
+
+    /// Returns the interface by which the text is changed.
+    fn patcher(&self) -> &'static dyn Patcher;
+}

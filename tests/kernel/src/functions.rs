@@ -1,0 +1,78 @@
+//! The functions of this kernel that consumers may trace: the provider `fbt`.
+
+use sdt_core::patch::Patcher;
+use sdt_framework::{FunctionText, Registers};
+use spin::Once;
+
+use crate::dtrace::DTRACE;
+use crate::stack::Origin;
+use crate::text::{self, KernelText};
+use crate::{counters, traps};
+
+/// How many sites there is room for.
+const SITES: usize = 8192;
+
+/// The size of the header of a note, and of the name `GNU`.
+const NOTE: usize = 16;
+
+unsafe extern "C" {
+    static kernel_untraced_end: u8;
+    static kernel_build_id_start: u8;
+    static kernel_build_id_end: u8;
+}
+
+/// The text of this kernel behind the part that must not be traced.
+#[derive(Debug)]
+struct Text;
+
+// SAFETY: the text between these addresses is mapped, stays, and is patched only through `KernelText`. The link script has put
+// before it what a CPU executes between a breakpoint and `function_hit`, and in it, and what runs before CPUs have handlers. The
+// vectors leave `FREE_STACK` bytes below the interrupted stack pointer. Handlers run with interrupts off, and both
+// synchronisations wait for an interrupt on each CPU.
+unsafe impl FunctionText for Text {
+    fn build_id(&self) -> &[u8] {
+        let (start, end) = (&raw const kernel_build_id_start, &raw const kernel_build_id_end);
+        // SAFETY: the link script's edges of the note, which is mapped and never changes.
+        let note = unsafe { core::slice::from_raw_parts(start, end.addr() - start.addr()) };
+        note.get(NOTE..).unwrap_or_default()
+    }
+
+    fn is_traceable(&self, address: u64, length: usize) -> bool {
+        let end = address.checked_add(length as u64 - 1);
+        (&raw const kernel_untraced_end as u64) <= address && end.is_some_and(text::holds)
+    }
+
+    fn free_stack(&self) -> u64 {
+        traps::FREE_STACK
+    }
+
+    fn handlers(&self) -> &[u64] {
+        static HANDLERS: Once<[u64; 1]> = Once::new();
+        HANDLERS.call_once(|| [traps::handler()])
+    }
+
+    fn patcher(&self) -> &'static dyn Patcher {
+        &KernelText
+    }
+}
+
+/// Lets consumers trace functions.
+pub(crate) fn init() {
+    DTRACE
+        .register_functions(&Text, SITES)
+        .expect("the file has a build ID, and this happens once");
+}
+
+/// A breakpoint in a function, in code with this frame pointer. Returns `false` if no consumer traces a function there.
+/// Interrupts off, probe context.
+///
+/// # Safety
+/// As `Dtrace::function_hit`.
+pub(crate) unsafe fn hit(pc: u64, frame: u64, registers: &mut Registers) -> bool {
+    // SAFETY: the caller's contract.
+    let is_ours = Origin::interrupted(pc, frame).of(|| unsafe { DTRACE.function_hit(registers) });
+    if is_ours {
+        counters::breakpoint();
+    }
+    is_ours
+}
