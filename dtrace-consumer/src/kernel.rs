@@ -512,6 +512,7 @@ impl Descriptions for DescriptionSource<'_> {
                 size: of.size as usize,
                 records: records(of.data),
                 names: Vec::new(),
+                variables: Vec::new(),
             }))
         })
     }

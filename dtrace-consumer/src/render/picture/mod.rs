@@ -3,12 +3,14 @@
 mod flame;
 mod heat;
 mod perfetto;
+mod slices;
 
 use std::io;
 
 pub use flame::flame_graph;
 pub use heat::HeatMap;
 pub use perfetto::Perfetto;
+pub use slices::{SliceError, SliceRule};
 
 /// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
