@@ -122,6 +122,36 @@ fn heat() {
     assert_eq!(cells(&svg).len(), 3, "{svg}");
 }
 
+/// A peer can send any number of keys and samples. The memory of a map has a limit, and no count is lost.
+#[test]
+fn heat_maps_of_long_runs_and_many_keys() {
+    let mut heat = HeatMap::new();
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    let mut buckets = vec![0; QUANTIZE_BUCKETS];
+    for second in 0..5000 {
+        buckets[quantize_bucket(7)] = 1;
+        let mut made = Made::default();
+        made.aggregate(0, 1, &[], Action::Quantize, 0, &buckets);
+        let mut take = |entries: &[Entry], view: &View<'_>| {
+            heat.sample(second * 1_000_000_000, entries.iter(), view);
+        };
+        made.elements(&mut consumer, &mut take);
+    }
+    let svg = heat.svg().unwrap();
+    assert!(svg.contains("\n@a1: 5000 values\n"), "{svg}");
+    assert!(cells(&svg).len() < 2048, "{svg}");
+    let mut made = Made::default();
+    for key in 0..1100 {
+        let key = item(Action::DifExpr, 0, &u64::to_le_bytes(key));
+        made.aggregate(0, 2, &[key], Action::Quantize, 0, &buckets);
+    }
+    let mut heat = HeatMap::new();
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    made.elements(&mut consumer, &mut |entries, view| heat.sample(1, entries.iter(), view));
+    let svg = heat.svg().unwrap();
+    assert!(svg.contains("(1068 more maps are not drawn)"), "{svg}");
+}
+
 /// A run that no probe has fired in is a document, too.
 #[test]
 fn a_timeline_may_be_empty() {

@@ -21,6 +21,10 @@ use crate::render::unit::{Unit, Units};
 const SIZE: (u32, u32) = (960, 420);
 /// Most distributions that are drawn.
 const MOST: usize = 32;
+/// Most distributions that are kept. A run can have any number of keys.
+const KEPT: usize = 1024;
+/// Most samples that are kept apart, an even number: more than a picture has pixels.
+const SAMPLES: usize = 2048;
 
 /// Distributions over time, a map for each aggregation and key: a column for each interval, a row for each bucket, the darker the
 /// more values the bucket got in the interval.
@@ -30,6 +34,8 @@ pub struct HeatMap {
     /// The times of the samples in nanoseconds.
     times: Vec<u64>,
     units: Units,
+    /// The last sample had more distributions than are kept.
+    omitted: usize,
 }
 
 /// The number of an aggregation's variable, and the bytes of each key.
@@ -82,17 +88,25 @@ impl HeatMap {
     }
 
     /// Adds a sample: the distributions among these elements at a time in nanoseconds since the begin of the run. After a `clear`
-    /// or `trunc`, all counts are new.
+    /// or `trunc`, all counts are new. A long run has longer intervals, and of more than 1 024 distributions the first ones are kept.
     pub fn sample<'a>(
         &mut self,
         time: u64,
         elements: impl Iterator<Item = &'a Entry>,
         view: &View<'_>,
     ) {
+        if self.times.len() == SAMPLES {
+            self.halve();
+        }
         let number = self.times.len();
         self.times.push(time);
+        self.omitted = 0;
         for entry in elements.filter(|entry| entry.number().is_none()) {
             let tuple = (entry.variable, entry.keys().map(|key| key.data.to_vec()).collect());
+            if self.maps.len() == KEPT && !self.maps.contains_key(&tuple) {
+                self.omitted += 1;
+                continue;
+            }
             let map = self.maps.entry(tuple).or_insert_with(|| Map {
                 title: title(entry, view),
                 unit: self.units.of(&entry.description.name),
@@ -100,6 +114,20 @@ impl HeatMap {
                 ..Map::default()
             });
             map.sample(number, entry);
+        }
+    }
+
+    /// Makes one sample of each two.
+    fn halve(&mut self) {
+        self.times = self.times.chunks(2).filter_map(|pair| pair.last().copied()).collect();
+        for map in self.maps.values_mut() {
+            for (number, column) in std::mem::take(&mut map.columns) {
+                let sum = map.columns.entry(number / 2).or_default();
+                for (at, count) in column {
+                    let all = sum.entry(at).or_default();
+                    *all = all.saturating_add(count);
+                }
+            }
         }
     }
 
@@ -153,7 +181,7 @@ impl HeatMap {
         let area = SVGBackend::with_string(picture, size).into_drawing_area();
         area.fill(&WHITE)?;
         let (times, of) = self.columns();
-        let hidden = maps.len() - drawn.len();
+        let hidden = maps.len() - drawn.len() + self.omitted;
         for (number, (panel, map)) in
             area.split_evenly((drawn.len(), 1)).iter().zip(drawn).enumerate()
         {
@@ -182,7 +210,9 @@ impl Map {
                 column.insert(at, new);
             }
         }
-        self.columns.insert(number, column);
+        if !column.is_empty() {
+            self.columns.insert(number, column);
+        }
         self.last = now;
     }
 
