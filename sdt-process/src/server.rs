@@ -228,6 +228,9 @@ impl Server {
                         self.answer();
                     }
                     if self.connections.len() >= self.room {
+                        self.connections.retain(|connection| !connection.is_silent());
+                    }
+                    if self.connections.len() >= self.room {
                         let reason = format!(
                             "{} consumers trace this process, which is the limit; stop one of them",
                             self.room
@@ -284,5 +287,12 @@ mod tests {
         }
         assert!(turns >= PEERS / (ROOM + 1), "{turns}");
         assert_eq!(server.connections.len(), ROOM, "the first peers stay connected");
+        // None of them has sent a request. After a time they make room.
+        std::thread::sleep(Duration::from_millis(1100));
+        let mut late = UnixStream::connect(&path).unwrap();
+        late.set_nonblocking(true).unwrap();
+        server.accept(dtrace);
+        assert_eq!(server.connections.len(), 1);
+        assert_eq!(late.read(&mut [0; 16]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }
