@@ -12,6 +12,7 @@
 //! | symbols | while cached; dtrace empties the cache at [`SYMBOLS`] bytes |
 //! | buffers of records | until dtrace has shown them |
 //! | elements of aggregations | until `trunc` removes them |
+//! | mapped files of a traced process | for the whole connection, at most half of the budget: then functions have no names |
 //!
 //! Frames have 64 KiB at most and are not charged.
 
@@ -40,6 +41,8 @@ pub enum Use {
     Buffers,
     /// Elements of aggregations.
     Aggregations,
+    /// Mapped files of a traced process, their symbols and debug information.
+    Objects,
 }
 
 impl std::fmt::Display for Use {
@@ -51,6 +54,7 @@ impl std::fmt::Display for Use {
             Self::Symbols => "symbols",
             Self::Buffers => "buffers",
             Self::Aggregations => "aggregations",
+            Self::Objects => "mapped files",
         })
     }
 }

@@ -15,6 +15,8 @@ use crate::consume::{CompileError, DtraceError, Interrupt, specifies};
 use crate::help;
 use crate::job::{Job, Mode, Text};
 use crate::output::{self, CLOSED_STATUS, OutputError};
+use crate::render::Units;
+use crate::render::picture::SliceRule;
 
 /// Exit status for a command line that is wrong.
 const USAGE_STATUS: u8 = 2;
@@ -28,7 +30,8 @@ pub const USAGE: &str = "\
 \t[-aACeFHlqSvVwZ] [-b bufsz] [-D name[=def]] [-I path] [-L path] [-o output]
 \t[-s script] [-U name] [-x opt[=val]] [-x help] [-X a|c|s|t] [--sites]
 \t[--color auto|always|never] [--flamegraph file.svg] [--heatmap file.svg]
-\t[--perfetto file.json] [--kernel file]
+\t[--unit [aggregation=]unit] [--perfetto file.json]
+\t[--slice start,done[,key]] [--otlp url] [--kernel file]
 
 \t[-P provider [[ predicate ] action ]]
 \t[-m [ provider: ] module [[ predicate ] action ]]
@@ -136,9 +139,18 @@ pub struct DtraceArgs {
     /// Draw distributions over time as a heat map
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     heatmap: Option<PathBuf>,
+    /// Set the unit of aggregated values: ns, us, ms, s, B or any other word; of one aggregation with NAME=
+    #[arg(long, value_name = "[NAME=]UNIT")]
+    unit: Vec<String>,
     /// Write records as a timeline for the Perfetto UI
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     perfetto: Option<PathBuf>,
+    /// Draw slices between two probes in the timeline, matched by an argument or by tid
+    #[arg(long, value_name = "START,DONE[,KEY]", requires = "perfetto")]
+    slice: Vec<SliceRule>,
+    /// Export aggregations and records to an OpenTelemetry collector, by OTLP over HTTP
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    otlp: Option<String>,
     #[command(flatten)]
     programs: Programs,
     /// Macro arguments of the programs: $1, $2, ...
@@ -259,6 +271,9 @@ impl DtraceArgs {
             },
             flame_graph: self.flamegraph.clone(),
             heat_map: self.heatmap.clone(),
+            units: units(&self.unit),
+            slices: self.slice.clone(),
+            otlp: self.otlp.clone(),
             perfetto: self.perfetto.clone(),
             ..Job::default()
         };
@@ -308,6 +323,13 @@ impl DtraceArgs {
         }
         Ok(Some(job))
     }
+}
+
+/// Returns the units that `--unit` sets.
+fn units(texts: &[String]) -> Units {
+    let mut units = Units::default();
+    texts.iter().for_each(|text| units.add(text));
+    units
 }
 
 /// Returns whether a path is a character device, such as a terminal.

@@ -1,7 +1,5 @@
 //! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
 
-use std::rc::Rc;
-
 use dtrace_abi::stability::Attribute;
 use dtrace_compiler::program::Program;
 use dtrace_protocol::SiteState;
@@ -45,7 +43,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 }
 
 /// Returns the sites that `--sites` adds to a probe of a list. dtrace(1) has no such option.
-pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Rc<[Line]>) -> String {
+pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Vec<Line>) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
         text.push_str("\t\tNot reported by the kernel\n");
@@ -71,7 +69,7 @@ pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Rc<[Line]>) -> String
              jump (+-{} bytes)\n",
             site.address, site.target, site.reach
         ));
-        for line in &*lines(site.address) {
+        for line in &lines(site.address) {
             text.push_str(&source(line));
         }
     }
@@ -209,18 +207,18 @@ mod tests {
         let known = site.clone();
         let unknown = Site { function: None, in_reach: false, ..site.clone() };
         assert_eq!(
-            sites(&[site, unknown], |_| Rc::default()),
+            sites(&[site, unknown], |_| Vec::new()),
             "\n\tSites\n\
              \t\t0x1000 trap proc_example::on_exec+0x20\n\
              \t\t\tto 0xff0, -16 bytes, in reach of a jump (+-1048576 bytes)\n\
              \t\t0x1000 trap ?\n\
              \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
         );
-        assert_eq!(sites(&[], |_| Rc::default()), "\n\tSites\n\t\tNot reported by the kernel\n\n");
-        let lines = |_| -> Rc<[Line]> {
+        assert_eq!(sites(&[], |_| Vec::new()), "\n\tSites\n\t\tNot reported by the kernel\n\n");
+        let lines = |_| {
             let inlined = Some("_ZN4shop5query17h0123456789abcdefE".to_owned());
             let place = Some(("src/\u{1b}main.rs".to_owned(), 12));
-            [Line { function: inlined, place }, Line { function: None, place: None }].into()
+            vec![Line { function: inlined, place }, Line { function: None, place: None }]
         };
         let text = sites(&[known], lines);
         assert!(

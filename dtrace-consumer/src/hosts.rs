@@ -75,6 +75,11 @@ struct Host {
 }
 
 impl Hosts {
+    /// Returns the messages of kernels whose functions have no names because a limit was reached, each once.
+    pub fn limit_messages(&self) -> Vec<String> {
+        self.all.iter().filter_map(|host| host.running.kernel().limit_message()).collect()
+    }
+
     /// Creates one trace from at least one running trace. With several, each kernel's answers get a part of the 30 s after
     /// which the others would close their sessions as their time limit.
     pub fn new(all: Vec<Running>) -> Self {

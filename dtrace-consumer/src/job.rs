@@ -8,6 +8,8 @@ use dtrace_compiler::options::{OptionError, OptionInfo, Options, SettableBy, Tak
 
 use crate::budget;
 use crate::cpp::Preprocessor;
+use crate::render::Units;
+use crate::render::picture::SliceRule;
 use crate::trace::Look;
 
 /// Everything that a command line of dtrace(1) asks for.
@@ -47,6 +49,12 @@ pub struct Job {
     pub flame_graph: Option<PathBuf>,
     /// The file for a heat map of distributions.
     pub heat_map: Option<PathBuf>,
+    /// The rules for slices of the timeline.
+    pub slices: Vec<SliceRule>,
+    /// The URL of an OpenTelemetry collector.
+    pub otlp: Option<String>,
+    /// The units of aggregated values.
+    pub units: Units,
     /// The file for a timeline in the format of the Perfetto UI.
     pub perfetto: Option<PathBuf>,
 }
@@ -105,6 +113,9 @@ impl Default for Job {
             output: None,
             flame_graph: None,
             heat_map: None,
+            slices: Vec::new(),
+            otlp: None,
+            units: Units::default(),
             perfetto: None,
         }
     }

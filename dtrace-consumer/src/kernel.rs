@@ -3,7 +3,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
@@ -135,12 +134,18 @@ impl Kernel {
     /// Names the process of this machine that the kernel is. Its files have names of addresses that the kernel does not know, and of
     /// inlined functions.
     pub fn set_process(&mut self, id: u32) {
-        self.objects = Some(Objects::new(id));
+        let budget = self.budget();
+        self.objects = Some(Objects::new(id, &budget));
     }
 
     /// Returns the functions and lines at an address, by debug information: see [`Objects::lines`].
-    pub fn lines(&self, address: u64) -> Rc<[Line]> {
-        self.objects.as_ref().map_or_else(Rc::default, |objects| objects.lines(address))
+    pub fn lines(&self, address: u64) -> Vec<Line> {
+        self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
+    }
+
+    /// Returns a message, once, if functions of the process have no names because a limit was reached.
+    pub fn limit_message(&self) -> Option<String> {
+        self.objects.as_ref()?.limit_message()
     }
 
     /// Sends requests to the kernel.
@@ -444,11 +449,12 @@ impl Symbols for Kernel {
         Some(Symbol { module, name, address })
     }
 
-    /// The last line is the function that has a symbol.
+    /// The last name is the function that has a symbol.
     fn inlined(&self, address: u64) -> Vec<String> {
-        let lines = self.lines(address);
-        let inlined = lines.split_last().map_or(&[][..], |(_, inlined)| inlined);
-        inlined.iter().filter_map(|line| line.function.clone()).collect()
+        let Some(objects) = &self.objects else { return Vec::new() };
+        let names = objects.functions(address);
+        let inlined = names.split_last().map_or(&[][..], |(_, inlined)| inlined);
+        inlined.iter().flatten().cloned().collect()
     }
 
     fn module(&self, address: u64) -> Option<Module> {
@@ -506,6 +512,7 @@ impl Descriptions for DescriptionSource<'_> {
                 size: of.size as usize,
                 records: records(of.data),
                 names: Vec::new(),
+                variables: Vec::new(),
             }))
         })
     }

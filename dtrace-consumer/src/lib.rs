@@ -13,6 +13,7 @@
 //! | `render` | [`Trace`], [`render`]: D in, typed records and text out; [`postmortem`]: out of a dump | `dtrace-compiler`, `object` |
 //! | `functions` | [`functions`]: the functions of an ELF file, and where they can be traced | `iced-x86` |
 //! | `pictures` | flame graphs, heat maps, timelines | `inferno`, `plotters` |
+//! | `otlp` | metrics and logs for an OpenTelemetry collector | `opentelemetry-proto`, `ureq` |
 //! | `cli` | the command | `clap` |
 //!
 //! # What it is not

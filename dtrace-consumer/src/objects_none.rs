@@ -2,6 +2,11 @@
 
 use std::rc::Rc;
 
+use crate::budget::Budget;
+
+/// The names of the functions at an address, the innermost first.
+pub type Names = Rc<[Option<String>]>;
+
 /// The mapped files of a process.
 #[derive(Debug)]
 pub struct Objects(());
@@ -28,7 +33,7 @@ pub struct Found {
 
 impl Objects {
     /// Creates an empty set.
-    pub const fn new(_: u32) -> Self {
+    pub const fn new(_: u32, _: &Budget) -> Self {
         Self(())
     }
 
@@ -38,7 +43,17 @@ impl Objects {
     }
 
     /// Returns nothing.
-    pub fn lines(&self, _: u64) -> Rc<[Line]> {
-        Rc::default()
+    pub fn functions(&self, _: u64) -> Names {
+        Names::default()
+    }
+
+    /// Returns nothing.
+    pub const fn lines(&self, _: u64) -> Vec<Line> {
+        Vec::new()
+    }
+
+    /// Returns nothing: no limit is reached.
+    pub const fn limit_message(&self) -> Option<String> {
+        None
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{Header, Reply, Writer};
@@ -21,6 +22,8 @@ const CHANNEL: u8 = 1;
 const REASON: usize = 1024;
 /// The largest size in bytes of the rest of that frame.
 const REASON_OVERHEAD: usize = 32;
+/// The time after which a peer without a request makes room for another.
+const SILENCE: Duration = Duration::from_secs(1);
 /// The number of steps of the protocol after which another connection has its turn.
 const STEPS: usize = 64;
 
@@ -30,6 +33,8 @@ pub(crate) struct Connection {
     stream: Descriptor<UnixStream>,
     /// Whether the last write found no room in the socket.
     is_full: bool,
+    /// When the connection was accepted, until the first request is answered.
+    silent_since: Option<Instant>,
     server: Box<Server<'static, FRAME>>,
 }
 
@@ -37,6 +42,7 @@ pub(crate) struct Connection {
 struct Socket<'c> {
     stream: &'c UnixStream,
     is_full: &'c mut bool,
+    silent_since: &'c mut Option<Instant>,
 }
 
 /// The result of a connection's turn.
@@ -55,14 +61,15 @@ impl Connection {
     /// Serves a consumer. A peer that passed [`accept`](crate::socket::Socket::accept) has all rights.
     pub(crate) fn new(dtrace: &'static Dtrace<Slots>, stream: Descriptor<UnixStream>) -> Self {
         let server = Box::new(Server::new(dtrace, &Sites, Rights::ALL));
-        Self { stream, is_full: false, server }
+        Self { stream, is_full: false, silent_since: Some(Instant::now()), server }
     }
 
     /// Answers the requests that have arrived, up to the limit of one turn.
     pub(crate) fn answer(&mut self) -> Turn {
         text::take_refusal();
         let Ok(stream) = self.stream.get() else { return Turn::Lost };
-        let mut socket = Socket { stream, is_full: &mut self.is_full };
+        let (is_full, silent_since) = (&mut self.is_full, &mut self.silent_since);
+        let mut socket = Socket { stream, is_full, silent_since };
         for _ in 0..STEPS {
             let step = self.server.step(&mut socket);
             if let Some(reason) = text::take_refusal() {
@@ -88,6 +95,11 @@ impl Connection {
         self.is_full
     }
 
+    /// Returns whether the peer has had more than [`SILENCE`] for its first request. `dtrace` sends it at once.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent_since.is_some_and(|since| since.elapsed() > SILENCE)
+    }
+
     pub(crate) fn stream(&self) -> &Descriptor<UnixStream> {
         &self.stream
     }
@@ -108,6 +120,9 @@ impl Stream for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
         let count = zero_if_blocked(self.stream.write(bytes))?;
         *self.is_full = count == 0;
+        if count != 0 {
+            *self.silent_since = None;
+        }
         Ok(count)
     }
 }

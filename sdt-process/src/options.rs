@@ -114,7 +114,7 @@ impl Options {
     }
 
     /// Sets the function that is called when a probe cannot be enabled or disabled. The default prints the reason on standard error. The
-    /// function is called with locks held: it must not start or end tracing, nor fork.
+    /// function is called with locks held: it must not start or end tracing, nor fork. If it panics, the panic ends there.
     pub const fn on_refusal(mut self, on_refusal: fn(&Probe, &Refused)) -> Self {
         self.on_refusal = on_refusal;
         self

@@ -15,6 +15,8 @@ use crate::state::{self, GRACE};
 /// If the thread that serves consumers waits for a hit that does not end, dropping this returns after at most four seconds. The thread
 /// ends tracing when it can; until then `start` returns [`StartError::Started`](crate::StartError::Started).
 ///
+/// If the program has closed the descriptors of this crate, dropping this ends tracing at once.
+///
 /// In the child of a `fork`, dropping this does nothing. It does nothing either after a seccomp filter has been installed that may forbid
 /// the necessary system calls ([`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox)).
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::connection::{self, Connection, Turn};
 use crate::descriptor::Descriptor;
 use crate::slots::Slots;
 use crate::socket::Socket;
+use crate::state;
 
 /// The time in milliseconds between two turns while tracing ends, or while a program is enabled that no consumer has claimed.
 const TICK: libc::c_int = 10;
@@ -67,12 +68,16 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Waits, and fires the timers that become due meanwhile. Only requests set timers, so looking at the timers after each turn is enough.
-    pub(crate) fn wait(mut self) -> Ready {
+    /// Waits, and fires the timers that become due meanwhile, until tracing has ended more than `ends` times. Only requests set timers, so
+    /// looking at the timers after each turn is enough.
+    pub(crate) fn wait(mut self, ends: u64) -> Ready {
         let slots = self.dtrace.host();
         let milliseconds = u64::try_from(self.limit).ok();
         let until = milliseconds.map(|limit| slots.timestamp().saturating_add(limit * MILLISECOND));
         loop {
+            if state::ends() != ends {
+                return Ready::ALL;
+            }
             let due = slots.fire_timers(|| self.dtrace.tick(0, 0));
             let next = [due, until].into_iter().flatten().min();
             let left = next.map(|next| next.saturating_sub(slots.timestamp()));
@@ -121,6 +126,11 @@ impl Server {
 
     pub(crate) const fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Returns whether the pipe that wakes the worker thread is still open.
+    pub(crate) fn can_be_woken(&self) -> bool {
+        self.wake.get().is_ok()
     }
 
     /// Closes everything that consumers have open, so that all sites are nops.
@@ -218,6 +228,9 @@ impl Server {
                         self.answer();
                     }
                     if self.connections.len() >= self.room {
+                        self.connections.retain(|connection| !connection.is_silent());
+                    }
+                    if self.connections.len() >= self.room {
                         let reason = format!(
                             "{} consumers trace this process, which is the limit; stop one of them",
                             self.room
@@ -274,5 +287,12 @@ mod tests {
         }
         assert!(turns >= PEERS / (ROOM + 1), "{turns}");
         assert_eq!(server.connections.len(), ROOM, "the first peers stay connected");
+        // None of them has sent a request. After a time they make room.
+        std::thread::sleep(Duration::from_millis(1100));
+        let mut late = UnixStream::connect(&path).unwrap();
+        late.set_nonblocking(true).unwrap();
+        server.accept(dtrace);
+        assert_eq!(server.connections.len(), 1);
+        assert_eq!(late.read(&mut [0; 16]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }

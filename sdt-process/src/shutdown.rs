@@ -32,8 +32,11 @@ pub(crate) fn begin_if_requested(state: &mut State) -> bool {
     is_requested
 }
 
-/// Makes the worker thread end tracing, and waits for that. Returns whether it has ended after `patience`. If not, the thread ends it as
-/// soon as it can. Does nothing, and returns `false`, if a seccomp filter may forbid the calls of the end.
+/// Makes the worker thread end tracing, and waits for that. Returns whether the thread has ended it after `patience`. If not, the thread
+/// ends it as soon as it can.
+///
+/// Ends tracing in the current thread, and returns `false`, if the worker thread cannot be woken: the program has closed its descriptors.
+/// Does nothing, and returns `false`, if a seccomp filter may forbid the calls of the end.
 pub(crate) fn end_tracing(patience: Duration) -> bool {
     if sandbox::may_end_the_process() {
         return false;
@@ -45,9 +48,14 @@ pub(crate) fn end_tracing(patience: Duration) -> bool {
         std::thread::sleep(RETRY);
         Instant::now() < lock_deadline
     });
-    let Some(state) = locked else { return false };
+    let Some(mut state) = locked else { return false };
     // The child of a `fork` does not end the tracing of its parent.
     if state.attached.is_none_or(|attached| attached.process != std::process::id()) {
+        return false;
+    }
+    if !state.can_wake() {
+        // No consumer gets remaining data: its connection is closed, too. The worker thread may wait for ever.
+        state.end();
         return false;
     }
     state.wake();

@@ -5,7 +5,7 @@
 
 use std::io::{PipeWriter, Write as _};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ static STATE: Mutex<State> =
 
 /// The threads that wait for [`STATE`] in order to fork or to end tracing. The worker thread lets them go first.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// How often tracing has ended. A worker thread that was started with another number returns.
+static ENDS: AtomicU64 = AtomicU64::new(0);
 
 /// The time between two attempts to take the lock.
 pub(crate) const RETRY: Duration = Duration::from_millis(1);
@@ -73,8 +76,16 @@ impl State {
         }
     }
 
+    /// Returns whether the worker thread can be woken. It cannot if the program has closed the pipe: the thread may wait for other files
+    /// that have the same numbers now.
+    pub(crate) fn can_wake(&self) -> bool {
+        let waker = self.waker.as_ref().is_none_or(|waker| waker.get().is_ok());
+        waker && self.server.as_ref().is_none_or(Server::can_be_woken)
+    }
+
     /// Ends tracing: removes the socket and closes everything that consumers have open.
     pub(crate) fn end(&mut self) {
+        ENDS.fetch_add(1, Ordering::AcqRel);
         if let Some(mut server) = self.server.take() {
             server.socket().remove();
             server.close_all();
@@ -142,6 +153,11 @@ pub(crate) fn lock_first(mut pause: impl FnMut() -> bool) -> Option<Locked> {
     };
     WAITING.fetch_sub(1, Ordering::AcqRel);
     state
+}
+
+/// Returns how often tracing has ended.
+pub(crate) fn ends() -> u64 {
+    ENDS.load(Ordering::Acquire)
 }
 
 /// Returns whether a thread is in [`lock_first`].

@@ -22,6 +22,7 @@
 //! in its cold block. The next change of the probe first restores the bytes behind the breakpoint.
 
 use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -194,7 +195,9 @@ impl Text {
         let [provider, name] =
             [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
         REFUSAL.set(Some(format!("{provider}:::{name} cannot be enabled or disabled: {why}")));
-        (self.on_refusal)(probe, why);
+        // The framework calls this as C code does, which cannot unwind.
+        // The panic hook has printed the message by then, and the consumer gets the refusal.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| (self.on_refusal)(probe, why)));
     }
 }
 

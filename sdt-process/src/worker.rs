@@ -32,6 +32,8 @@ impl Worker {
 /// # Errors
 /// The system has no more threads.
 pub(crate) fn spawn() -> io::Result<Worker> {
+    // The caller holds the lock of the tracing state, so tracing does not end meanwhile.
+    let ends = state::ends();
     let (sender, waits) = mpsc::channel();
     // SAFETY: `sigfillset` and `pthread_sigmask` initialise both sets before they are used. The last call restores this thread's mask.
     unsafe {
@@ -42,14 +44,16 @@ pub(crate) fn spawn() -> io::Result<Worker> {
             libc::sigdelset(&mut blocked, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
-        let thread = thread::Builder::new().name("sdt-process".to_owned()).spawn(|| run(sender));
+        let thread =
+            thread::Builder::new().name("sdt-process".to_owned()).spawn(move || run(sender, ends));
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         Ok(Worker { thread: thread?, waits })
     }
 }
 
-/// Serves consumers until tracing ends. Sends a message before the first wait.
-fn run(waits: Sender<()>) {
+/// Serves consumers until tracing ends once more than `ends` times: another thread may end it, and start it again with a new worker thread.
+/// Sends a message before the first wait.
+fn run(waits: Sender<()>, ends: u64) {
     let mut waits = Some(waits);
     stack_block::prepare();
     let mut ready = Ready::ALL;
@@ -60,6 +64,9 @@ fn run(waits: Sender<()>) {
         let wait = {
             let mut state = state::lock();
             let state = &mut *state;
+            if state::ends() != ends {
+                return;
+            }
             let is_ending = shutdown::begin_if_requested(state);
             let (Some(attached), Some(server)) = (&state.attached, &mut state.server) else {
                 return;
@@ -78,6 +85,6 @@ fn run(waits: Sender<()>) {
             // Fails if `start` has waited too long.
             waits.send(()).ok();
         }
-        ready = wait.wait();
+        ready = wait.wait(ends);
     }
 }

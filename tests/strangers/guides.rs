@@ -23,6 +23,11 @@ fn async_programs() {
 }
 
 #[test]
+fn programs_that_use_tracing() {
+    Guide::read("docs/tracing.md", &[]).run();
+}
+
+#[test]
 fn lost_records() {
     Guide::read("docs/lost-records.md", &[]).run();
 }

@@ -161,6 +161,7 @@ fn each_says_what_the_registry_shows() {
         "sdt-framework",
         "sdt-macros",
         "sdt-process",
+        "sdt-tracing",
     ] {
         assert!(names.iter().any(|of| of == name), "{name} is not published");
     }
@@ -188,6 +189,25 @@ fn each_says_what_the_registry_shows() {
             assert_eq!(dependency.req.to_string(), expected, "{} of {name}", dependency.name);
         }
     }
+}
+
+#[test]
+fn all_can_be_published_together() {
+    let mut publish = cargo(workspace::root());
+    // The other tests compile the packages.
+    publish.args([
+        "publish",
+        "--dry-run",
+        "--no-verify",
+        "--allow-dirty",
+        "--quiet",
+        "--target-dir",
+    ]);
+    publish.arg(workspace::build_dir().join("strangers/publish"));
+    for package in published() {
+        publish.args(["--package", &package.name]);
+    }
+    run(&mut publish);
 }
 
 #[test]

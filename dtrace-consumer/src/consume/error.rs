@@ -68,6 +68,16 @@ pub enum DtraceError {
     /// An option for one kernel was used with several.
     #[error("-A, -a and pictures support one kernel at a time: use --connect once")]
     OneKernel,
+    /// `--otlp` in a build without it.
+    #[cfg(not(feature = "otlp"))]
+    #[error(
+        "--otlp is not part of this dtrace: install it with `cargo install dtrace-consumer --features otlp`"
+    )]
+    NoOtlp,
+    /// The URL of a collector cannot be used.
+    #[cfg(feature = "otlp")]
+    #[error(transparent)]
+    Otlp(#[from] crate::render::EndpointError),
     /// A record cannot be shown.
     #[error("processing aborted: {0}")]
     Render(#[source] RenderError),

@@ -54,7 +54,8 @@ pub(super) fn list(
             }
         }
     }
-    for line in trace.kernel().function_complaints() {
+    let complaints = trace.kernel().function_complaints();
+    for line in complaints.into_iter().chain(trace.kernel().limit_message()) {
         output.message(&format!("{line}\n"))?;
     }
     if programs.is_empty() && !is_any_declared {

@@ -1,4 +1,4 @@
-//! The pictures of a run, each a [`Sink`] with its file.
+//! The pictures of a run, each a [`Sink`] with its file, and the export to a collector.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -10,22 +10,38 @@ use crate::job::Job;
 use crate::render::picture::{HeatMap, Perfetto, PictureError, flame_graph};
 use crate::render::{Aggregations, RenderError, Sink, View};
 
-/// Returns the sinks for the pictures that a job asks for.
+/// Returns the sinks for the pictures and the export that a job asks for.
 pub(super) fn sinks(job: &Job) -> Result<Vec<Box<dyn Sink>>, DtraceError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(file) = &job.perfetto {
         let opened = File::create(file);
         let opened = opened.map_err(|error| DtraceError::File { file: file.clone(), error })?;
-        sinks.push(Box::new(Perfetto::new(BufWriter::new(opened))));
+        sinks.push(Box::new(Perfetto::with_slices(BufWriter::new(opened), job.slices.clone())));
     }
     if let Some(file) = &job.flame_graph {
         sinks.push(Box::new(FlameGraph { file: file.clone() }));
     }
     if let Some(file) = &job.heat_map {
-        let (map, began) = (HeatMap::new(), Instant::now());
+        let (map, began) = (HeatMap::in_units(job.units.clone()), Instant::now());
         sinks.push(Box::new(Heat { file: file.clone(), map, began }));
     }
+    if let Some(endpoint) = &job.otlp {
+        sinks.push(export(endpoint, job)?);
+    }
     Ok(sinks)
+}
+
+/// Returns the export to the collector at a URL.
+#[cfg(feature = "otlp")]
+fn export(endpoint: &str, job: &Job) -> Result<Box<dyn Sink>, DtraceError> {
+    let say = |text: &str| crate::output::say(format_args!("dtrace: {text}"));
+    Ok(Box::new(crate::render::Otlp::new(endpoint, job.units.clone(), say)?))
+}
+
+/// Returns an error: this build cannot export.
+#[cfg(not(feature = "otlp"))]
+const fn export(_: &str, _: &Job) -> Result<Box<dyn Sink>, DtraceError> {
+    Err(DtraceError::NoOtlp)
 }
 
 /// Draws the aggregated stacks at the end of the run.

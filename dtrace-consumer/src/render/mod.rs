@@ -7,6 +7,7 @@
 //! | [`Sink`] | those | [`Text`]: dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
 //! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
 //! | | | [`picture::Perfetto`]: a timeline for the Perfetto UI | |
+//! | | | `Otlp`: metrics and logs for an OpenTelemetry collector | |
 //! | [`Output`] | text, [`Order`]s | files; `system`, `freopen` done | dt_printf.c |
 //!
 //! Rendering needs [`Descriptions`] of the records, [`Symbols`] for addresses, and the compiler's types for `print`. Data of a
@@ -33,12 +34,17 @@
 mod aggregate;
 mod consume;
 mod data;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(feature = "pictures")]
 pub mod picture;
 mod record;
 mod sink;
+mod unit;
 
+pub use aggregate::distribution::Bucket;
 pub use aggregate::entry::Entry;
+pub use aggregate::label::{Label, LabelValue};
 pub use aggregate::store::Aggregations;
 pub use aggregate::table::{Row, Scale, Table};
 pub use consume::schedule::{Buffer, Ends, Schedule};
@@ -51,6 +57,8 @@ pub use data::format::{Conversion, Format, FormatError, Kind, Piece};
 pub use data::place::Place;
 pub use data::symbol::{Module, NoSymbols, Symbol, Symbols};
 pub use data::view::View;
+#[cfg(feature = "otlp")]
+pub use otlp::{EndpointError, Otlp};
 pub use record::compiled::Compiled;
 pub use record::description::{AggDescription, Descriptions, Eprobe, Tables};
 pub use record::effect::{Order, Request};
@@ -61,3 +69,4 @@ pub use sink::output::{Kept, Output, Streams};
 pub use sink::structured::{Markup, Structured};
 pub use sink::text::Text;
 pub use sink::{Datum, Firing, Sink};
+pub use unit::{Unit, Units};

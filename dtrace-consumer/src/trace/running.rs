@@ -409,6 +409,9 @@ impl Running {
             World { descriptions: &mut descriptions, symbols: &self.kernel, types: &self.types };
         let completed = sink.complete(self.consumer.aggregations(), &self.consumer.view(&world));
         self.consumer.finish(&world, sink)?;
+        if let Some(message) = self.kernel.limit_message() {
+            sink.message(&format!("{message}\n"))?;
+        }
         sink.flush()?;
         if !self.abandoned {
             self.kernel.ask(Client::close)?;

@@ -151,8 +151,9 @@ impl Made {
         }
         data.resize(data.len().next_multiple_of(4), 0);
         let (id, name, size) = (variable, format!("a{variable}"), data.len());
-        let names = Vec::new();
-        let description = AggDescription { id, variable, name, epid: 1, size, records, names };
+        let (names, variables) = (Vec::new(), Vec::new());
+        let description =
+            AggDescription { id, variable, name, epid: 1, size, records, names, variables };
         self.tables.aggregations.insert(id, description);
         if self.aggregations.len() <= cpu {
             self.aggregations.resize(cpu + 1, Vec::new());

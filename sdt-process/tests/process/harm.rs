@@ -58,7 +58,7 @@ fn assert_no_page_is_writable_and_executable(subject: &Subject) {
 /// Sites stay as they are if a breakpoint would end the process.
 #[test]
 fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
-    for role in ["jump", "trap"] {
+    for role in ["jump", "trap", "jump-panics"] {
         for (obstacle, why) in [
             ("block", "blocks SIGTRAP, and a breakpoint in it would end the process"),
             ("handle", "another handler of SIGTRAP has replaced"),

@@ -27,8 +27,8 @@ use sdt_process::{Options, Process};
 use forks::FORKING;
 use signals::{SIGNALLED, TRAPPED};
 
-/// The variable that makes this program the subject: the mode of its sites, `-allowed` if it declares that its sandbox allows tracing, and
-/// the number of slots.
+/// The variable that makes this program the subject: the mode of its sites, `-allowed` if it declares that its sandbox allows tracing,
+/// `-panics` if its function for refusals panics, and the number of slots.
 pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
 
 sdt_provider! {
@@ -105,6 +105,9 @@ fn start() -> Result<Process, String> {
     let config = Config { buffer: 20_000 * Record::SIZE, consumers: 3, ..Config::DEFAULT };
     let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
     options = options.allowed_by_sandbox(role.contains("allowed"));
+    if role.contains("panics") {
+        options = options.on_refusal(|probe, _| panic!("{:?} is refused", probe.name()));
+    }
     if let Some((_, slots)) = role.split_once(' ') {
         options = options.slots(slots.parse().unwrap());
     }

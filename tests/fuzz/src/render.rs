@@ -90,8 +90,9 @@ pub fn run(input: &[u8]) {
     for (id, (variable, size, data)) in (1..).zip(&input.aggregations) {
         let (variable, size, records) = ((variable % 4).into(), (*size).into(), describe(data));
         let name = String::new();
+        let (names, variables) = (Vec::new(), Vec::new());
         let aggregation =
-            AggDescription { id, variable, name, epid: 1, size, records, names: Vec::new() };
+            AggDescription { id, variable, name, epid: 1, size, records, names, variables };
         tables.aggregations.insert(id, aggregation);
     }
     let mut texts =

@@ -14,7 +14,7 @@ use harness::workspace::{build_dir, root};
 use crate::book::{self, Book};
 
 /// The published crates.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "cargo-sdt",
     "dtrace-consumer",
     "dtrace-abi",
@@ -25,6 +25,7 @@ const CRATES: [&str; 10] = [
     "sdt-framework",
     "sdt-macros",
     "sdt-process",
+    "sdt-tracing",
 ];
 /// The version of mdBook to install if it is missing.
 const MDBOOK: &str = "0.5.4";

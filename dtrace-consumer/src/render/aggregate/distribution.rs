@@ -42,25 +42,78 @@ fn shown(
     }
 }
 
+/// A bucket of a distribution: the number of values from the lowest to the highest, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The lowest value; `i64::MIN` if the bucket has no lower bound.
+    pub lowest: i64,
+    /// The highest value; `i64::MAX` if the bucket has no upper bound.
+    pub highest: i64,
+    /// The number of values, not normalized.
+    pub count: i64,
+}
+
+/// Returns the lowest values of all buckets but the first, in order.
+fn bounds(entry: &Entry) -> Vec<i64> {
+    let argument = entry.words.first().copied().unwrap_or(0) as u64;
+    match entry.action {
+        Action::Lquantize => {
+            let Lquantize { base, step, levels } = Lquantize::decode(argument);
+            let (base, step) = (i64::from(base), i64::from(step));
+            (0..=i64::from(levels)).map(|level| base + level * step).collect()
+        }
+        Action::Llquantize => loglinear::bounds(Llquantize::decode(argument), entry.words.len()),
+        _ => (1..entry.words.len())
+            .map(|bin| match bin {
+                // A negative bucket is named after its highest value.
+                0..=QUANTIZE_ZERO => quantize_value(bin - 1) + 1,
+                _ => quantize_value(bin),
+            })
+            .collect(),
+    }
+}
+
+impl Entry {
+    /// Returns the buckets of a distribution in order, also those without values. A number has no buckets.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        let counts = match self.action {
+            Action::Quantize => &self.words[..],
+            // The arguments are before the buckets.
+            Action::Lquantize | Action::Llquantize => self.words.get(1..).unwrap_or_default(),
+            _ => return Vec::new(),
+        };
+        let bounds = bounds(self);
+        let lowest = std::iter::once(i64::MIN).chain(bounds.iter().copied());
+        let highest = bounds.iter().map(|bound| bound.saturating_sub(1)).chain([i64::MAX]);
+        let bounds = lowest.zip(highest);
+        let bucket = |((lowest, highest), &count)| Bucket { lowest, highest, count };
+        bounds.zip(counts).map(bucket).collect()
+    }
+}
+
+/// Returns the label of a bucket of an action.
+pub(in crate::render) fn bucket_label(action: Action, bucket: &Bucket) -> String {
+    match (action, *bucket) {
+        (Action::Quantize, Bucket { highest: ..=-1, .. }) => bucket.highest.to_string(),
+        (Action::Quantize, _) => bucket.lowest.to_string(),
+        (_, Bucket { lowest: i64::MIN, .. }) => format!("< {}", bucket.highest.saturating_add(1)),
+        (_, Bucket { highest: i64::MAX, .. }) => format!(">= {}", bucket.lowest),
+        _ => bucket.lowest.to_string(),
+    }
+}
+
 /// Returns the labels and counts of the buckets that are shown; the counts are not normalized.
 pub(in crate::render) fn buckets(entry: &Entry) -> Vec<(String, i64)> {
-    let argument = entry.words.first().copied().unwrap_or(0) as u64;
-    let arguments = || entry.words.get(1..).unwrap_or_default();
-    let (buckets, labels, if_empty): (&[i64], Vec<String>, _) = match entry.action {
-        Action::Lquantize => (arguments(), linear(Lquantize::decode(argument)), 0..=2),
-        Action::Llquantize => {
-            let buckets = arguments();
-            (buckets, loglinear::labels(Llquantize::decode(argument), buckets.len()), 0..=1)
-        }
-        _ => {
-            let labels = (0..entry.words.len()).map(|bin| quantize_value(bin).to_string());
-            (&entry.words[..], labels.collect(), QUANTIZE_ZERO - 1..=QUANTIZE_ZERO + 1)
-        }
+    let buckets = entry.buckets();
+    let counts: Vec<i64> = buckets.iter().map(|bucket| bucket.count).collect();
+    let if_empty = match entry.action {
+        Action::Lquantize => 0..=2,
+        Action::Llquantize => 0..=1,
+        _ => QUANTIZE_ZERO - 1..=QUANTIZE_ZERO + 1,
     };
-    // Buckets that the arguments do not define have no label, and are not shown.
-    let shown = shown(buckets, if_empty);
-    let all = labels.into_iter().zip(buckets.iter().copied()).enumerate();
-    all.filter(|(bin, _)| shown.contains(bin)).map(|(_, bucket)| bucket).collect()
+    // Buckets that the arguments do not define do not exist, and are not shown.
+    let shown = buckets.get(shown(&counts, if_empty)).unwrap_or_default();
+    shown.iter().map(|bucket| (bucket_label(entry.action, bucket), bucket.count)).collect()
 }
 
 /// Writes a distribution as bars.
@@ -74,13 +127,4 @@ pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry)
         bars.show(out, view, *count, entry.normal);
     }
     Ok(())
-}
-
-/// Returns the labels of the buckets of `lquantize`.
-fn linear(arguments: Lquantize) -> Vec<String> {
-    let Lquantize { base, step, levels } = arguments;
-    let (base, step) = (i64::from(base), i64::from(step));
-    let end = base + i64::from(levels) * step;
-    let between = (0..i64::from(levels)).map(|level| (base + level * step).to_string());
-    std::iter::once(format!("< {base}")).chain(between).chain([format!(">= {end}")]).collect()
 }

@@ -34,6 +34,7 @@ impl Entry {
                 action: Action::from_number(key.action).unwrap_or(Action::DifExpr),
                 argument: key.arg,
                 name: self.description.names.get(index).and_then(Option::as_deref),
+                variable: self.description.variables.get(index).copied().flatten(),
                 data: self.data.get(begin..begin + key.size as usize).unwrap_or_default(),
             }
         })

@@ -72,7 +72,10 @@ fn keyed(entry: &Entry, host: &str) -> Entry {
     records.insert(records.len().min(1), key);
     let mut names = description.names.clone();
     names.insert(0, None);
-    let description = AggDescription { records, names, ..AggDescription::clone(description) };
+    let mut variables = description.variables.clone();
+    variables.insert(0, Some("hostname"));
+    let description =
+        AggDescription { records, names, variables, ..AggDescription::clone(description) };
     Entry { description: Rc::new(description), data, ..entry.clone() }
 }
 
@@ -102,6 +105,7 @@ mod tests {
             size: 24,
             records,
             names: Vec::new(),
+            variables: Vec::new(),
         };
         let mut data = vec![0; 24];
         data[8..12].copy_from_slice(&key.to_le_bytes());

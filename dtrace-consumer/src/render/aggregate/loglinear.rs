@@ -53,13 +53,12 @@ impl Iterator for Buckets {
     }
 }
 
-/// Returns the labels of the buckets, up to a number.
-pub(super) fn labels(arguments: Llquantize, count: usize) -> Vec<String> {
+/// Returns the lowest values of the buckets above the first, up to a number.
+pub(super) fn bounds(arguments: Llquantize, count: usize) -> Vec<i64> {
     let mut buckets = Buckets::new(arguments);
-    let mut labels = vec![format!("< {}", buckets.end())];
-    labels.extend(buckets.by_ref().take(count).map(|value| value.to_string()));
-    labels.push(format!(">= {}", buckets.end()));
-    labels
+    let mut bounds: Vec<i64> = buckets.by_ref().take(count).collect();
+    bounds.push(buckets.end());
+    bounds
 }
 
 #[cfg(test)]
@@ -73,7 +72,7 @@ mod tests {
         let ten = Llquantize { factor: 10, low: 0, high: 1, steps: 10 };
         let values: Vec<i64> = Buckets::new(ten).collect();
         assert_eq!(values, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
-        assert_eq!(labels(ten, 20).last().unwrap(), ">= 100");
+        assert_eq!(bounds(ten, 20).last(), Some(&100));
         let two = Llquantize { factor: 2, low: 1, high: 3, steps: 4 };
         let values: Vec<i64> = Buckets::new(two).collect();
         assert_eq!(values, [2, 3, 4, 6, 8, 12]);

@@ -5,6 +5,7 @@ pub(super) mod bar;
 pub(super) mod distribution;
 pub(super) mod entry;
 mod hosts;
+pub(super) mod label;
 pub(super) mod loglinear;
 mod merge;
 mod order;

@@ -32,9 +32,10 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let description::KnownDatum { desc, format, printed, permit, name, .. } = &rest[0];
+        let description::KnownDatum { desc, format, printed, permit, name, builtin, .. } = &rest[0];
         let data = record.data(desc)?;
-        let value = Argument { name: name.as_deref(), ..Argument::value(data) };
+        let (name, variable) = (name.as_deref(), *builtin);
+        let value = Argument { name, variable, ..Argument::value(data) };
         let action = Action::from_number(desc.action);
         let mut put = |consumer: &Self, datum: Datum<'_>| {
             sink.datum(firing, &datum, &consumer.settings.view(world))

@@ -140,10 +140,11 @@ impl<'a> Record<'a> {
     where
         'a: 'n,
     {
-        let argument = |KnownDatum { desc, name, .. }: &'n KnownDatum| {
+        let argument = |KnownDatum { desc, name, builtin, .. }: &'n KnownDatum| {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
             let data = self.data(desc)?;
-            Ok(Argument { action, argument: desc.arg, name: name.as_deref(), data })
+            let (name, variable) = (name.as_deref(), *builtin);
+            Ok(Argument { action, argument: desc.arg, name, variable, data })
         };
         data.iter().map(argument).collect()
     }

@@ -12,6 +12,8 @@ pub struct Argument<'a> {
     /// If the value is an argument of the probe and the compiler knows its name: the name that programs write after
     /// `args.`.
     pub name: Option<&'a str>,
+    /// If the value is a variable of the kernel's, such as `tid`: its name.
+    pub variable: Option<&'static str>,
     /// The bytes of the value.
     pub data: &'a [u8],
 }
@@ -19,6 +21,6 @@ pub struct Argument<'a> {
 impl<'a> Argument<'a> {
     /// Creates a value without a name, as an expression records it.
     pub const fn value(data: &'a [u8]) -> Self {
-        Self { action: Action::DifExpr, argument: 0, name: None, data }
+        Self { action: Action::DifExpr, argument: 0, name: None, variable: None, data }
     }
 }

@@ -36,7 +36,7 @@ fn function(frame: String) -> String {
 /// An element as a line of folded stacks.
 enum Folded {
     /// A line.
-    Line(String),
+    Line { stack: String, weight: i64 },
     /// The stacks of the element have no frames.
     Empty,
 }
@@ -59,10 +59,36 @@ fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
     if stacks.all(|key| frames(key, view).is_empty()) {
         return Some(Folded::Empty);
     }
-    // The separators of the format are none in names.
-    let name = |frame: String| frame.replace(';', ":").replace(['\n', '\r'], " ");
-    let frames: Vec<String> = keys.iter().flat_map(|key| frames(key, view)).map(name).collect();
-    Some(Folded::Line(format!("{} {weight}", frames.join(";"))))
+    let frames: Vec<String> = keys.iter().flat_map(|key| frames(key, view)).map(plain).collect();
+    let mut line = frames.join(";");
+    if line.starts_with('#') {
+        // Otherwise the line would be a comment.
+        line.insert(0, WORD_JOINER);
+    }
+    Some(Folded::Line { stack: line, weight })
+}
+
+/// Takes no room, and is no white space.
+const WORD_JOINER: char = '\u{2060}';
+/// A blank that separates nothing.
+const NO_BREAK: &str = "\u{a0}";
+/// Stands for a blank at an end of a frame, where blanks would be removed.
+const OPEN_BOX: &str = "\u{2423}";
+
+/// Returns a frame that folded stacks can hold: without their separators, and without a last word that is a number, which would be taken
+/// for the weight of another stack.
+fn plain(frame: String) -> String {
+    let frame = frame.replace(';', ":").replace(['\n', '\r'], " ");
+    let inner = frame.trim();
+    let start = frame.len() - frame.trim_start().len();
+    let end = frame.len() - start - inner.len();
+    let inner = match inner.rsplit_once(' ') {
+        Some((rest, last)) if last.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.')) => {
+            [rest, last].join(NO_BREAK)
+        }
+        _ => inner.to_owned(),
+    };
+    format!("{}{inner}{}", OPEN_BOX.repeat(start), OPEN_BOX.repeat(end))
 }
 
 /// Draws elements that have stacks among their keys, as an SVG: kernel or user stacks from the outermost
@@ -70,17 +96,20 @@ fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
 ///
 /// # Errors
 ///
-/// There are no such elements, none has a frame, or the picture cannot be written.
+/// There are no such elements, none has a frame, their values are too large, or the picture cannot be written.
 pub fn flame_graph<'a>(
     elements: impl Iterator<Item = &'a Entry>,
     view: &View<'_>,
     title: &str,
     to: impl Write,
 ) -> Result<(), PictureError> {
-    let (mut lines, mut empty) = (Vec::new(), false);
+    let (mut lines, mut empty, mut total) = (Vec::new(), false, 0_i64);
     for folded in elements.filter_map(|entry| folded(entry, view)) {
         match folded {
-            Folded::Line(line) => lines.push(line),
+            Folded::Line { stack, weight } => {
+                total = total.checked_add(weight).ok_or(PictureError::TooLarge)?;
+                lines.push(format!("{stack} {weight}"));
+            }
             Folded::Empty => empty = true,
         }
     }

@@ -3,12 +3,14 @@
 mod flame;
 mod heat;
 mod perfetto;
+mod slices;
 
 use std::io;
 
 pub use flame::flame_graph;
 pub use heat::HeatMap;
 pub use perfetto::Perfetto;
+pub use slices::{SliceError, SliceRule};
 
 /// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,11 @@ pub enum PictureError {
          process's)"
     )]
     NoFrames,
+    /// The widths of a flame graph are sums of the values.
+    #[error(
+        "the sum of the aggregated values exceeds 2^63 - 1: aggregate smaller units, such as microseconds"
+    )]
+    TooLarge,
     /// No aggregation is a distribution.
     #[error("no quantize(), lquantize() or llquantize() was aggregated")]
     NoDistribution,

@@ -68,6 +68,7 @@ impl Catalog {
                 permit: None,
                 variable: None,
                 name: None,
+                builtin: None,
             };
             match (action, text) {
                 (Some(action), Some(text)) if action.is_printf_like() => {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use dtrace_abi::action::{Action, LibAction, UstackArg};
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS};
-use dtrace_abi::dif::{DifType, TypeKind};
+use dtrace_abi::dif::{Builtin, DifType, Instr, Opcode, TypeKind};
 use dtrace_abi::option::OptionId;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use dtrace_abi::spec::Spec;
@@ -232,6 +232,7 @@ impl<'o> Layout<'o> {
                     variable: variable(act)
                         .filter(|_| !follows_variable(&layout.data, number, act)),
                     name: act.name.as_deref().map(Rc::from),
+                    builtin: builtin(act),
                 });
             }
         }
@@ -260,14 +261,15 @@ impl<'o> Layout<'o> {
         let variable = keys.first().and_then(|key| key.variable).unwrap_or(0);
         let mut end = size_of::<u32>() as u32;
         let mut records = Vec::with_capacity(keys.len() + 1);
-        let mut names = Vec::new();
-        for KnownDatum { mut desc, name, .. } in keys {
+        let (mut names, mut variables) = (Vec::new(), Vec::new());
+        for KnownDatum { mut desc, name, builtin, .. } in keys {
             desc.offset = end.next_multiple_of(desc.alignment.into());
             end = desc.offset.saturating_add(desc.size);
             // The increment of a quantization records nothing.
             if desc.size != 0 {
                 records.push(desc);
                 names.push(name);
+                variables.push(builtin);
             }
         }
         let offset = end.checked_next_multiple_of(8).unwrap_or(end);
@@ -283,9 +285,11 @@ impl<'o> Layout<'o> {
         });
         // The first one is the variable.
         names.drain(..names.len().min(1));
+        variables.drain(..variables.len().min(1));
         let name = name_of(variable).unwrap_or_default().to_owned();
         let size = offset.saturating_add(size) as usize;
-        let description = AggDescription { id: 0, variable, name, epid: 0, size, records, names };
+        let description =
+            AggDescription { id: 0, variable, name, epid: 0, size, records, names, variables };
         self.aggregations.push((statement, description));
     }
 
@@ -399,6 +403,16 @@ fn variable(act: &Act) -> Option<u32> {
         _ => false,
     };
     act.difo.as_ref().filter(|_| names_one)?.constant().map(|value| value as u32)
+}
+
+/// Returns the name of the kernel's variable that is the whole expression of an action.
+fn builtin(act: &Act) -> Option<&'static str> {
+    let [load, ret] = act.difo.as_ref()?.code[..] else { return None };
+    let is_load = load.opcode() == Some(Opcode::Ldgs) && ret == Instr::ret(load.rd());
+    let builtin = Builtin::from_number(load.operand()).filter(|_| is_load)?;
+    // These are the probe's; arguments have names of their own.
+    let is_of_probe = builtin == Builtin::Id || builtin == Builtin::Epid;
+    Some(builtin.name()).filter(|name| !is_of_probe && !name.starts_with("arg"))
 }
 
 /// Whether this is the second action of a statement like `normalize`: the divisor, not the aggregation.

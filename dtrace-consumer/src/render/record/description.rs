@@ -42,6 +42,8 @@ pub struct AggDescription {
     pub records: Vec<RecordDesc>,
     /// The names of the probe's arguments that are keys, in the order of the keys; empty if the compiler does not tell.
     pub names: Vec<Option<Rc<str>>>,
+    /// The names of the kernel's variables that are keys, in the order of the keys; empty if the compiler does not tell.
+    pub variables: Vec<Option<&'static str>>,
 }
 
 impl AggDescription {
@@ -114,6 +116,8 @@ pub(in crate::render) struct KnownDatum {
     pub variable: Option<u32>,
     /// The name of the probe's argument that it records, if the compiler knows it.
     pub name: Option<Rc<str>>,
+    /// The name of the kernel's variable that it records, such as `tid`.
+    pub builtin: Option<&'static str>,
 }
 
 /// An enabled probe whose records are known.

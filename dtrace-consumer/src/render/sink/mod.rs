@@ -5,6 +5,8 @@ pub(super) mod document;
 pub(super) mod flow;
 pub(super) mod message;
 pub(super) mod output;
+#[cfg(any(feature = "otlp", feature = "pictures"))]
+pub(super) mod recorded;
 pub(super) mod structured;
 pub(super) mod text;
 

@@ -1,0 +1,559 @@
+//! Inlined functions and lines, from DWARF.
+//!
+//! gimli reads the encodings. The walk is our own: it does not recurse, however deep the file nests functions, and it charges what it
+//! keeps. What a file says twice (two units of one address, an origin of an origin) is followed a limited number of times.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use gimli::{
+    AttributeValue, DebugInfoOffset, DebugLineOffset, DwarfFileType, EntriesRaw, Reader as _,
+    Section as _, SectionId, UnitHeader, UnitOffset,
+};
+
+use super::image::SECTIONS;
+use super::meter::Meter;
+use super::part::{Metered, Part};
+
+/// The most functions at one address.
+const DEEPEST: usize = 64;
+/// The most functions around an address that are looked at; the innermost ones are shown.
+const NESTED: usize = 1024;
+/// The most ranges with an address between two ranges that contain it.
+const OVERLAPPING: usize = 64;
+/// The most entries from an inlined function to the entry with its name.
+const ORIGINS: usize = 16;
+/// The memory of units that are kept, in bytes.
+const CACHE: u64 = 64 << 20;
+/// The charge for each read of an abbreviation. An entry of gimli's table has five reads at least, and takes up to 300 bytes.
+const ABBREVIATION: u64 = 64;
+/// The most reads of one unit's abbreviations.
+const ABBREVIATIONS: u64 = 1 << 20;
+/// The charge for each byte of the header of a line program: gimli reserves an entry of its table of files for it.
+const FILE: u64 = size_of::<gimli::FileEntry<Part>>() as u64;
+/// The longest header of a line program, in bytes.
+const HEADER: usize = 1 << 18;
+/// The charge for a unit.
+const UNIT: u64 = 1024;
+
+/// A function at an address, and its place in the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its symbol, as in the file.
+    pub function: Option<String>,
+    /// The source file and the line, as far as they are known.
+    pub place: Option<(String, u32)>,
+}
+
+/// A source file, and a line.
+type Place = (String, u32);
+
+type Result<T> = gimli::Result<T>;
+
+/// The debug information of a file.
+#[derive(Debug)]
+pub(super) struct Debug {
+    dwarf: gimli::Dwarf<Part>,
+    meter: Rc<Meter>,
+    /// The units with code, by offset.
+    code: Ranges,
+    /// The offsets of all units, in ascending order.
+    starts: Vec<usize>,
+    units: RefCell<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    units: HashMap<usize, Rc<Unit>>,
+    charged: u64,
+}
+
+/// A unit and its functions.
+#[derive(Debug)]
+struct Unit {
+    unit: gimli::Unit<Part>,
+    start: usize,
+    lines: Option<DebugLineOffset>,
+    functions: OnceCell<Ranges>,
+}
+
+/// Ranges of addresses that may overlap, each with an offset.
+#[derive(Debug, Default)]
+struct Ranges(Vec<Range>);
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    begin: u64,
+    end: u64,
+    /// The largest end of this range and all before.
+    furthest: u64,
+    offset: usize,
+}
+
+impl Ranges {
+    fn new(mut all: Vec<Range>) -> Self {
+        all.sort_unstable_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
+        let mut furthest = 0;
+        for range in &mut all {
+            furthest = range.end.max(furthest);
+            range.furthest = furthest;
+        }
+        Self(all)
+    }
+
+    /// Returns the offsets of the ranges with an address, the innermost first.
+    fn find(&self, address: u64) -> impl Iterator<Item = usize> {
+        let before = self.0.partition_point(|range| range.begin <= address);
+        let reaching = self.0[..before].iter().rev().take(OVERLAPPING);
+        let reaching = reaching.take_while(move |range| range.furthest > address);
+        reaching.filter(move |range| range.end > address).map(|range| range.offset)
+    }
+}
+
+/// The attributes of an entry that matter here.
+#[derive(Default)]
+struct Attributes {
+    low: Option<AttributeValue<Part>>,
+    high: Option<AttributeValue<Part>>,
+    ranges: Option<AttributeValue<Part>>,
+    linkage_name: Option<AttributeValue<Part>>,
+    name: Option<AttributeValue<Part>>,
+    origin: Option<AttributeValue<Part>>,
+    folder: Option<AttributeValue<Part>>,
+    call_file: Option<u64>,
+    call_line: Option<u64>,
+    lines: Option<DebugLineOffset>,
+    strings: Option<gimli::DebugStrOffsetsBase>,
+    addresses: Option<gimli::DebugAddrBase>,
+    lists: Option<gimli::DebugRngListsBase>,
+}
+
+/// A function around an address: its entry, and the place of its call.
+struct Frame {
+    depth: isize,
+    entry: UnitOffset,
+    call: Option<(u64, u64)>,
+}
+
+impl Debug {
+    /// Reads the ranges of all units; `None` without debug information, or if it is compressed.
+    pub fn new(file: &Rc<Metered>) -> Option<Self> {
+        let load = |id: SectionId| {
+            let range = match SECTIONS.contains(&id) {
+                true => file.image.debug_section(id.name()).ok_or(gimli::Error::Io)?,
+                false => 0..0,
+            };
+            Ok::<_, gimli::Error>(Part::new(file, range))
+        };
+        let dwarf = gimli::Dwarf::load(load).ok()?;
+        if dwarf.debug_info.reader().is_empty() {
+            return None;
+        }
+        let meter = file.meter.clone();
+        let mut debug = Self {
+            dwarf,
+            meter,
+            code: Ranges::default(),
+            starts: Vec::new(),
+            units: RefCell::default(),
+        };
+        let mut code = Vec::new();
+        let mut headers = debug.dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Some(start) = header.debug_info_offset() else { continue };
+            if !debug.meter.keep(2 * size_of::<usize>() as u64) {
+                break;
+            }
+            debug.starts.push(start.0);
+            // A damaged unit has no names.
+            if let Ok((unit, root, _)) = debug.unit(header) {
+                let _ = debug.add_ranges(&unit.unit, &root, start.0, &mut code);
+            }
+        }
+        debug.code = Ranges::new(code);
+        Some(debug)
+    }
+
+    /// Reads the abbreviations and the first entry of a unit. Returns the charge of the abbreviations, too.
+    fn unit(&self, header: UnitHeader<Part>) -> Result<(Unit, Attributes, u64)> {
+        let most = ABBREVIATIONS.min(self.meter.left() / ABBREVIATION);
+        let (abbreviations, steps) = self.meter.within(most, || self.dwarf.abbreviations(&header));
+        let encoding = header.encoding();
+        let main = DwarfFileType::Main;
+        let start = header.debug_info_offset().map_or(0, |start| start.0);
+        let mut unit = gimli::Unit {
+            abbreviations: abbreviations?,
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: gimli::DebugStrOffsetsBase::default_for_encoding_and_file(
+                encoding, main,
+            ),
+            addr_base: gimli::DebugAddrBase(0),
+            loclists_base: gimli::DebugLocListsBase::default_for_encoding_and_file(encoding, main),
+            rnglists_base: gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, main),
+            line_program: None,
+            dwo_id: None,
+            header,
+        };
+        let mut entries = unit.entries_raw(None)?;
+        let abbreviation = entries.read_abbreviation()?.ok_or(gimli::Error::MissingUnitDie)?;
+        let root = self.attributes(&mut entries, abbreviation)?;
+        unit.str_offsets_base = root.strings.unwrap_or(unit.str_offsets_base);
+        unit.addr_base = root.addresses.unwrap_or(unit.addr_base);
+        unit.rnglists_base = root.lists.unwrap_or(unit.rnglists_base);
+        if let Some(folder) = root.folder.clone() {
+            unit.comp_dir = self.dwarf.attr_string(&unit, folder).ok();
+        }
+        if let Some(low) = root.low.clone() {
+            unit.low_pc = self.dwarf.attr_address(&unit, low)?.unwrap_or(0);
+        }
+        let unit = Unit { unit, start, lines: root.lines, functions: OnceCell::new() };
+        Ok((unit, root, steps * ABBREVIATION))
+    }
+
+    /// Reads the attributes of an entry. Attributes without bytes are counted, too.
+    fn attributes(
+        &self,
+        entries: &mut EntriesRaw<'_, Part>,
+        abbreviation: &gimli::Abbreviation,
+    ) -> Result<Attributes> {
+        self.count(abbreviation)?;
+        let mut found = Attributes::default();
+        for spec in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*spec)?;
+            let value = attribute.value();
+            match (attribute.name(), value) {
+                (gimli::DW_AT_low_pc, value) => found.low = Some(value),
+                (gimli::DW_AT_high_pc, value) => found.high = Some(value),
+                (gimli::DW_AT_ranges, value) => found.ranges = Some(value),
+                (gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name, value) => {
+                    found.linkage_name = Some(value);
+                }
+                (gimli::DW_AT_name, value) => found.name = Some(value),
+                (gimli::DW_AT_abstract_origin | gimli::DW_AT_specification, value) => {
+                    found.origin = Some(value);
+                }
+                (gimli::DW_AT_comp_dir, value) => found.folder = Some(value),
+                (gimli::DW_AT_call_file, AttributeValue::FileIndex(file)) => {
+                    found.call_file = Some(file);
+                }
+                (gimli::DW_AT_call_line, _) => found.call_line = attribute.udata_value(),
+                (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(at)) => {
+                    found.lines = Some(at);
+                }
+                (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
+                    found.strings = Some(base);
+                }
+                (gimli::DW_AT_addr_base, AttributeValue::DebugAddrBase(base)) => {
+                    found.addresses = Some(base);
+                }
+                (gimli::DW_AT_rnglists_base, AttributeValue::DebugRngListsBase(base)) => {
+                    found.lists = Some(base);
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn skip(
+        &self,
+        entries: &mut EntriesRaw<'_, Part>,
+        abbreviation: &gimli::Abbreviation,
+    ) -> Result<()> {
+        self.count(abbreviation)?;
+        entries.skip_attributes(abbreviation.attributes())
+    }
+
+    fn count(&self, abbreviation: &gimli::Abbreviation) -> Result<()> {
+        match self.meter.step(abbreviation.attributes().len() as u64) {
+            true => Ok(()),
+            false => Err(gimli::Error::Io),
+        }
+    }
+
+    /// Calls a function with each range of an entry, until it returns false.
+    fn each_range(
+        &self,
+        unit: &gimli::Unit<Part>,
+        of: &Attributes,
+        mut f: impl FnMut(u64, u64) -> bool,
+    ) -> Result<()> {
+        if let Some(ranges) = of.ranges.clone()
+            && let Some(mut ranges) = self.dwarf.attr_ranges(unit, ranges)?
+        {
+            while let Some(range) = ranges.next()? {
+                if range.begin < range.end && !f(range.begin, range.end) {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let (Some(low), Some(high)) = (of.low.clone(), of.high.clone()) else { return Ok(()) };
+        let Some(begin) = self.dwarf.attr_address(unit, low)? else { return Ok(()) };
+        let end = match high {
+            AttributeValue::Udata(size) => begin.checked_add(size),
+            address => self.dwarf.attr_address(unit, address)?,
+        };
+        if let Some(end) = end.filter(|end| begin < *end) {
+            f(begin, end);
+        }
+        Ok(())
+    }
+
+    fn add_ranges(
+        &self,
+        unit: &gimli::Unit<Part>,
+        of: &Attributes,
+        offset: usize,
+        to: &mut Vec<Range>,
+    ) -> Result<()> {
+        self.each_range(unit, of, |begin, end| {
+            // A list may double its size when it grows.
+            let kept = self.meter.keep(2 * size_of::<Range>() as u64);
+            if kept {
+                to.push(Range { begin, end, furthest: end, offset });
+            }
+            kept
+        })
+    }
+
+    /// Returns the unit at an offset.
+    fn unit_at(&self, start: usize) -> Result<Rc<Unit>> {
+        if let Some(unit) = self.units.borrow().units.get(&start) {
+            return Ok(unit.clone());
+        }
+        let header = self.dwarf.debug_info.header_from_offset(DebugInfoOffset(start))?;
+        let (unit, _, charge) = self.unit(header)?;
+        let unit = Rc::new(unit);
+        self.charge(charge + UNIT);
+        self.units.borrow_mut().units.insert(start, unit.clone());
+        Ok(unit)
+    }
+
+    /// Charges memory of the cache, and empties the cache if it is full.
+    fn charge(&self, bytes: u64) {
+        let mut cache = self.units.borrow_mut();
+        if cache.charged + bytes > CACHE {
+            self.meter.release(std::mem::take(&mut *cache).charged);
+        }
+        if self.meter.keep(bytes) {
+            cache.charged += bytes;
+        }
+    }
+
+    /// Returns the functions of a unit, those within functions included.
+    fn functions<'a>(&self, unit: &'a Unit) -> Result<&'a Ranges> {
+        if let Some(functions) = unit.functions.get() {
+            return Ok(functions);
+        }
+        let mut all = Vec::new();
+        let mut entries = unit.unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let at = entries.next_offset();
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if abbreviation.tag() != gimli::DW_TAG_subprogram {
+                self.skip(&mut entries, abbreviation)?;
+                continue;
+            }
+            let attributes = self.attributes(&mut entries, abbreviation)?;
+            self.add_ranges(&unit.unit, &attributes, at.0, &mut all)?;
+        }
+        // From here on, the cache has the charge.
+        let charge = (2 * size_of::<Range>() * all.len()) as u64;
+        self.meter.release(charge);
+        self.charge(charge);
+        Ok(unit.functions.get_or_init(|| Ranges::new(all)))
+    }
+
+    /// Returns the functions around an address: the function, then the ones that are inlined, each in the one before.
+    fn frames(&self, address: u64) -> Result<Option<(Rc<Unit>, Vec<Frame>)>> {
+        let mut last = None;
+        for start in self.code.find(address) {
+            // A damaged unit has no names.
+            let Ok(unit) = self.unit_at(start) else { continue };
+            let function = self.functions(&unit)?.find(address).next();
+            if let Some(function) = function {
+                let frames = self.frames_of(&unit.unit, UnitOffset(function), address)?;
+                return Ok(Some((unit, frames)));
+            }
+            last = Some(unit);
+        }
+        Ok(last.map(|unit| (unit, Vec::new())))
+    }
+
+    fn frames_of(
+        &self,
+        unit: &gimli::Unit<Part>,
+        function: UnitOffset,
+        address: u64,
+    ) -> Result<Vec<Frame>> {
+        let mut frames = vec![Frame { depth: 0, entry: function, call: None }];
+        let mut entries = unit.entries_raw(Some(function))?;
+        let abbreviation = entries.read_abbreviation()?;
+        let abbreviation = abbreviation.ok_or(gimli::Error::MissingUnitDie)?;
+        self.skip(&mut entries, abbreviation)?;
+        // The depth of a function within this one, whose entries belong to other code.
+        let mut other = None;
+        loop {
+            let (at, depth) = (entries.next_offset(), entries.next_depth());
+            let innermost = frames.last().map_or(0, |frame| frame.depth);
+            // Behind the innermost function, there is none with the address.
+            if depth <= innermost || entries.is_empty() {
+                break;
+            }
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            other = other.filter(|other| depth > *other);
+            match abbreviation.tag() {
+                gimli::DW_TAG_inlined_subroutine if other.is_none() => {
+                    let of = self.attributes(&mut entries, abbreviation)?;
+                    let mut contains = false;
+                    self.each_range(unit, &of, |begin, end| {
+                        contains |= (begin..end).contains(&address);
+                        !contains
+                    })?;
+                    if contains {
+                        let call = of.call_file.zip(of.call_line);
+                        frames.push(Frame { depth, entry: at, call });
+                    }
+                }
+                tag => {
+                    self.skip(&mut entries, abbreviation)?;
+                    if tag == gimli::DW_TAG_subprogram && other.is_none() {
+                        other = Some(depth);
+                    }
+                }
+            }
+            if frames.len() > NESTED {
+                return Err(gimli::Error::Io);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// Returns the name of a function.
+    fn name(&self, unit: &Rc<Unit>, entry: UnitOffset) -> Result<Option<String>> {
+        let (mut unit, mut entry) = (unit.clone(), entry);
+        for _ in 0..ORIGINS {
+            let mut entries = unit.unit.entries_raw(Some(entry))?;
+            let Some(abbreviation) = entries.read_abbreviation()? else { break };
+            let of = self.attributes(&mut entries, abbreviation)?;
+            if let Some(name) = of.linkage_name.or(of.name) {
+                return self.text(&unit.unit, name).map(Some);
+            }
+            match of.origin {
+                Some(AttributeValue::UnitRef(at)) => entry = at,
+                Some(AttributeValue::DebugInfoRef(at)) => {
+                    let before = self.starts.partition_point(|start| *start <= at.0);
+                    let Some(start) = before.checked_sub(1) else { break };
+                    unit = self.unit_at(self.starts[start])?;
+                    entry = UnitOffset(at.0 - unit.start);
+                }
+                _ => break,
+            }
+        }
+        Ok(None)
+    }
+
+    fn text(&self, unit: &gimli::Unit<Part>, value: AttributeValue<Part>) -> Result<String> {
+        let text = self.dwarf.attr_string(unit, value)?;
+        if text.len() > super::part::LONGEST {
+            return Err(gimli::Error::Io);
+        }
+        Ok(crate::escape::name(&text.to_slice()?))
+    }
+
+    /// Returns the names of the functions at an address: the innermost inlined one first, the one that contains them last.
+    pub fn functions_at(&self, address: u64) -> Vec<Option<String>> {
+        let Ok(Some((unit, frames))) = self.frames(address) else { return Vec::new() };
+        let names = frames.iter().rev().take(DEEPEST);
+        names.map(|frame| self.name(&unit, frame.entry).ok().flatten()).collect()
+    }
+
+    /// Returns the functions at an address with their places in the source, in the order of [`functions_at`](Self::functions_at).
+    pub fn lines_at(&self, address: u64) -> Vec<Line> {
+        let Ok(Some((unit, frames))) = self.frames(address) else { return Vec::new() };
+        let (mut place, files) = match self.place(&unit, address) {
+            Ok(Some((place, files))) => (place, Some(files)),
+            _ => (None, None),
+        };
+        let mut lines = Vec::new();
+        for frame in frames.iter().rev().take(DEEPEST) {
+            let function = self.name(&unit, frame.entry).ok().flatten();
+            let called = frame.call.zip(files.as_ref()).and_then(|((file, line), files)| {
+                Some((self.file(&unit.unit, files, file).ok()??, u32::try_from(line).ok()?))
+            });
+            lines.push(Line { function, place: std::mem::replace(&mut place, called) });
+        }
+        if lines.is_empty() && place.is_some() {
+            lines.push(Line { function: None, place });
+        }
+        lines
+    }
+
+    /// Returns the place of an address in the source, and the unit's table of files.
+    fn place(
+        &self,
+        unit: &Unit,
+        address: u64,
+    ) -> Result<Option<(Option<Place>, gimli::LineProgramHeader<Part>)>> {
+        let Some(at) = unit.lines else { return Ok(None) };
+        let mut header = self.dwarf.debug_line.reader().clone();
+        header.skip(at.0)?;
+        let (_, format) = header.read_initial_length()?;
+        if header.read_u16()? >= 5 {
+            header.skip(2)?;
+        }
+        let length = header.read_length(format)?;
+        if length > HEADER || !self.meter.keep(length as u64 * FILE) {
+            return Ok(None);
+        }
+        let unit = &unit.unit;
+        let program = self.dwarf.debug_line.program(
+            at,
+            unit.header.address_size(),
+            unit.comp_dir.clone(),
+            None,
+        );
+        // The table is dropped with the answer for this address.
+        self.meter.release(length as u64 * FILE);
+        let mut rows = program?.rows();
+        let mut before: Option<(u64, u64, u32)> = None;
+        let mut place = None;
+        while let Some((header, row)) = rows.next_row()? {
+            if let Some((start, file, line)) = before
+                && (start..row.address()).contains(&address)
+            {
+                place = self.file(unit, header, file)?.map(|file| (file, line));
+                break;
+            }
+            let line = row.line().and_then(|line| u32::try_from(line.get()).ok());
+            before = match (row.end_sequence(), line) {
+                (false, Some(line)) => Some((row.address(), row.file_index(), line)),
+                _ => None,
+            };
+        }
+        Ok(Some((place, rows.header().clone())))
+    }
+
+    /// Returns the path of a file of a line program.
+    fn file(
+        &self,
+        unit: &gimli::Unit<Part>,
+        files: &gimli::LineProgramHeader<Part>,
+        index: u64,
+    ) -> Result<Option<String>> {
+        let Some(file) = files.file(index) else { return Ok(None) };
+        let mut path = std::path::PathBuf::new();
+        if let Some(folder) = &unit.comp_dir {
+            path.push(self.text(unit, AttributeValue::String(folder.clone()))?);
+        }
+        if let Some(folder) = file.directory(files) {
+            path.push(self.text(unit, folder)?);
+        }
+        path.push(self.text(unit, file.path_name())?);
+        Ok(Some(path.to_string_lossy().into_owned()))
+    }
+}

@@ -1,0 +1,371 @@
+//! The parts of a mapped file that have names: its symbols and debug information.
+//!
+//! The file belongs to the traced process. A thread of its own opens and reads it, because a file system of the process can make
+//! both wait for ever.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use gimli::SectionId;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, major, minor, openat, openat2};
+
+use super::mappings::{Identity, Mapping};
+use crate::budget::{Budget, Share, Use};
+
+/// The sections that are read.
+pub(super) const SECTIONS: [SectionId; 9] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
+/// The largest file that is read, in bytes. Its parts are charged to the budget, not its size.
+const LARGEST: u64 = 1 << 30;
+/// The most sections, and the most segments.
+const MOST: usize = 4096;
+/// The longest name of a section that is read, in bytes.
+const LONGEST: usize = 32;
+/// The size of a page: the unit in which memory is charged.
+const PAGE: u64 = 4096;
+/// The longest wait for a file.
+const WAIT: Duration = Duration::from_secs(5);
+/// File systems that report another device in `/proc/PID/maps` than of the file: overlayfs and btrfs (`linux/magic.h`).
+const OTHER_DEVICE: [u64; 2] = [0x794c_7630, 0x9123_683e];
+
+/// A part of a file: offset and size in bytes.
+pub(super) type Range = std::ops::Range<usize>;
+
+/// A section of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub name: String,
+    pub kind: u32,
+    /// The number of the section with its names.
+    pub link: usize,
+    pub is_compressed: bool,
+    pub bytes: Range,
+}
+
+/// A file with the parts that were read, at their offsets. Other parts are zero and take no memory.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub bytes: Vec<u8>,
+    pub is_little: bool,
+    /// Offsets in the file, and the address of each first one in the file's own numbering.
+    pub segments: Vec<(std::ops::Range<u64>, u64)>,
+    pub sections: Vec<Section>,
+    charged: Share,
+}
+
+/// Why a file is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is not an ELF file of 64 bits, not the file that is mapped, or not accessible.
+    Other,
+    /// Its parts exceed the memory.
+    TooLarge,
+    /// Opening or reading takes too long.
+    Waits,
+}
+
+/// Reads a mapped file with at most `most` bytes of memory.
+pub(super) fn read(
+    process: &std::path::Path,
+    mapping: &Mapping,
+    budget: &Budget,
+    most: u64,
+) -> Result<Image, Unread> {
+    let (process, mapping, budget) = (
+        process.to_owned(),
+        (mapping.addresses.clone(), mapping.file, mapping.path.to_string()),
+        budget.clone(),
+    );
+    limited(WAIT, move || {
+        let (addresses, identity, path) = mapping;
+        let mut result = Err(Unread::Other);
+        for file in candidates(&process, &addresses, &path) {
+            if let Some(length) = is_mapped(&file, identity) {
+                result = load(&file, length, budget.share(Use::Objects), most);
+                if result.is_ok() {
+                    break;
+                }
+            }
+        }
+        result
+    })
+}
+
+/// Runs a function in a thread, and waits at most some time for its result.
+fn limited<T: Send + 'static>(
+    wait: Duration,
+    run: impl FnOnce() -> Result<T, Unread> + Send + 'static,
+) -> Result<T, Unread> {
+    let (send, receive) = mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("mapped file".into());
+    let started = thread.spawn(move || send.send(run()));
+    started.map_err(|_| Unread::Other)?;
+    receive.recv_timeout(wait).map_err(|error| match error {
+        RecvTimeoutError::Timeout => Unread::Waits,
+        RecvTimeoutError::Disconnected => Unread::Other,
+    })?
+}
+
+/// Opens the files that may be the mapped one: the mapping itself, which needs rights that root has, the program, and the path, if
+/// no symbolic link is on it.
+fn candidates(
+    process: &std::path::Path,
+    addresses: &std::ops::Range<u64>,
+    path: &str,
+) -> impl Iterator<Item = File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mapped = process.join(format!("map_files/{:x}-{:x}", addresses.start, addresses.end));
+    let links = [mapped, process.join("exe")];
+    let (root, path) = (process.join("root"), PathBuf::from(path.trim_start_matches('/')));
+    let direct = move || {
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root: OwnedFd = openat(CWD, &root, directory, Mode::empty()).ok()?;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::IN_ROOT;
+        openat2(root, &path, flags, Mode::empty(), resolve).ok()
+    };
+    let opened = links.into_iter().map(move |path| openat(CWD, path, flags, Mode::empty()).ok());
+    opened.chain(std::iter::once_with(direct)).flatten().map(File::from)
+}
+
+/// Returns the size of a file if it is the regular file that is mapped.
+fn is_mapped(file: &File, identity: Identity) -> Option<u64> {
+    let metadata = file.metadata().ok()?;
+    let same = metadata.is_file() && metadata.ino() == identity.inode;
+    let device = (major(metadata.dev()), minor(metadata.dev()));
+    let differs = |file| fstatfs(file).is_ok_and(|of| OTHER_DEVICE.contains(&(of.f_type as u64)));
+    (same && (device == identity.device || differs(file))).then_some(metadata.len())
+}
+
+/// Reads the parts of a file with names.
+fn load(file: &File, length: u64, charged: Share, most: u64) -> Result<Image, Unread> {
+    if length > LARGEST {
+        return Err(Unread::TooLarge);
+    }
+    let bytes = vec![0; length as usize];
+    let mut image = Image { bytes, is_little: true, segments: vec![], sections: vec![], charged };
+    let part = |image: &mut Image, range: Range| {
+        let pages = (range.len() as u64 / PAGE + 2) * PAGE;
+        if image.charged.bytes() + pages > most || image.charged.add(pages).is_err() {
+            return Err(Unread::TooLarge);
+        }
+        let part = image.bytes.get_mut(range.clone()).ok_or(Unread::Other)?;
+        file.read_exact_at(part, range.start as u64).map_err(|_| Unread::Other)
+    };
+    part(&mut image, 0..64)?;
+    let header = image.header().ok_or(Unread::Other)?;
+    part(&mut image, header.segments.clone())?;
+    part(&mut image, header.sections.clone())?;
+    image.segments = header.segments.step_by(SEGMENT).filter_map(|at| image.segment(at)).collect();
+    let sections: Vec<_> =
+        header.sections.step_by(SECTION).filter_map(|at| image.section(at)).collect();
+    let names = sections.get(header.names).ok_or(Unread::Other)?.1.bytes.clone();
+    part(&mut image, names.clone())?;
+    image.sections = sections
+        .into_iter()
+        .map(|(name, section)| Section { name: image.section_name(&names, name), ..section })
+        .collect();
+    for range in image.named_parts() {
+        part(&mut image, range)?;
+    }
+    Ok(image)
+}
+
+/// The first bytes of a file of 64 bits, and the byte behind them of a little-endian one (System V ABI, gABI 4.3, "ELF Header").
+const IDENT: [u8; 5] = *b"\x7fELF\x02";
+const LITTLE: u8 = 1;
+/// The type of a segment that is mapped (gABI 4.3, "Program Header").
+const PT_LOAD: u32 = 1;
+/// Types and flags of sections (gABI 4.3, "Sections").
+const SHT_SYMTAB: u32 = 2;
+const SHT_NOBITS: u32 = 8;
+const SHT_DYNSYM: u32 = 11;
+const SHF_COMPRESSED: u64 = 1 << 11;
+/// Sizes of a header of a segment and of a section (`Elf64_Phdr`, `Elf64_Shdr`).
+const SEGMENT: usize = 56;
+const SECTION: usize = 64;
+
+/// The tables that the header of a file names.
+struct Header {
+    segments: Range,
+    sections: Range,
+    /// The number of the section with the names of sections.
+    names: usize,
+}
+
+impl Image {
+    /// Returns the memory that is charged for it, in bytes.
+    pub fn charged(&self) -> u64 {
+        self.charged.bytes()
+    }
+
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+
+    pub fn u16(&self, at: usize) -> Option<u16> {
+        self.array(at).map(if self.is_little { u16::from_le_bytes } else { u16::from_be_bytes })
+    }
+
+    pub fn u32(&self, at: usize) -> Option<u32> {
+        self.array(at).map(if self.is_little { u32::from_le_bytes } else { u32::from_be_bytes })
+    }
+
+    pub fn u64(&self, at: usize) -> Option<u64> {
+        self.array(at).map(if self.is_little { u64::from_le_bytes } else { u64::from_be_bytes })
+    }
+
+    fn size(&self, at: usize) -> Option<usize> {
+        self.u64(at)?.try_into().ok()
+    }
+
+    fn range(&self, offset: usize, size: usize) -> Option<Range> {
+        let range = offset..offset.checked_add(size)?;
+        (range.end <= self.bytes.len()).then_some(range)
+    }
+
+    /// Reads `Elf64_Ehdr`.
+    fn header(&mut self) -> Option<Header> {
+        let ident: [u8; 16] = self.array(0)?;
+        let is_elf = ident[..5] == IDENT;
+        self.is_little = ident[5] == LITTLE;
+        let table = |image: &Self, offset, (size, number), wanted| {
+            let number = usize::from(image.u16(number)?);
+            let fits = number <= MOST && usize::from(image.u16(size)?) == wanted;
+            image.range(image.size(offset)?, number * wanted).filter(|_| fits || number == 0)
+        };
+        is_elf.then_some(())?;
+        Some(Header {
+            segments: table(self, 32, (54, 56), SEGMENT)?,
+            sections: table(self, 40, (58, 60), SECTION)?,
+            names: self.u16(62)?.into(),
+        })
+    }
+
+    /// Reads `Elf64_Phdr`.
+    fn segment(&self, at: usize) -> Option<(std::ops::Range<u64>, u64)> {
+        let [offset, address, size] = [8, 16, 32].map(|field| self.u64(at + field));
+        let range = offset?..offset?.checked_add(size?)?;
+        (self.u32(at)? == PT_LOAD).then_some((range, address?))
+    }
+
+    /// Reads `Elf64_Shdr`. Returns the offset of the name, too.
+    fn section(&self, at: usize) -> Option<(usize, Section)> {
+        let kind = self.u32(at + 4)?;
+        let (offset, size) = (self.size(at + 24)?, self.size(at + 32)?);
+        let bytes = match kind == SHT_NOBITS {
+            true => Some(0..0),
+            false => self.range(offset, size),
+        };
+        let section = Section {
+            name: String::new(),
+            kind,
+            link: self.u32(at + 40)? as usize,
+            is_compressed: self.u64(at + 8)? & SHF_COMPRESSED != 0,
+            bytes: bytes.unwrap_or(0..0),
+        };
+        Some((self.u32(at)? as usize, section))
+    }
+
+    fn section_name(&self, names: &Range, offset: usize) -> String {
+        let rest = self.bytes[names.clone()].get(offset..).unwrap_or_default();
+        let end = rest.iter().take(LONGEST).position(|byte| *byte == 0).unwrap_or(0);
+        String::from_utf8_lossy(&rest[..end]).into_owned()
+    }
+
+    /// Returns the tables of symbols, each with its names.
+    pub fn symbol_tables(&self) -> impl Iterator<Item = (Range, Range)> {
+        [SHT_SYMTAB, SHT_DYNSYM].into_iter().filter_map(|kind| {
+            let table = self.sections.iter().find(|of| of.kind == kind)?;
+            let names = self.sections.get(table.link)?;
+            Some((table.bytes.clone(), names.bytes.clone()))
+        })
+    }
+
+    /// Returns a section of debug information; `None` if it is compressed.
+    pub fn debug_section(&self, name: &str) -> Option<Range> {
+        match self.sections.iter().find(|of| of.name == name) {
+            Some(section) => (!section.is_compressed).then(|| section.bytes.clone()),
+            None => Some(0..0),
+        }
+    }
+
+    fn named_parts(&self) -> Vec<Range> {
+        let mut parts: Vec<_> =
+            self.symbol_tables().flat_map(|(table, names)| [table, names]).collect();
+        let debug = SECTIONS.iter().filter_map(|id| self.debug_section(id.name()));
+        parts.extend(debug);
+        // Parts within each other are read once.
+        parts.sort_unstable_by_key(|part| (part.start, usize::MAX - part.end));
+        let mut end = 0;
+        parts.retain(|part| {
+            let is_new = part.end > end;
+            end = end.max(part.end);
+            is_new
+        });
+        parts
+    }
+}
+
+/// Reads a file that no process has mapped.
+#[cfg(test)]
+pub(super) fn of_file(path: &std::path::Path, budget: &Budget) -> Result<Image, Unread> {
+    let file = File::open(path).map_err(|_| Unread::Other)?;
+    let length = file.metadata().map_err(|_| Unread::Other)?.len();
+    load(&file, length, budget.share(Use::Objects), budget.limit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_waited_for() {
+        let (_send, receive) = mpsc::channel::<()>();
+        let waits = move || receive.recv().map_err(|_| Unread::Other);
+        assert_eq!(limited(Duration::from_millis(1), waits), Err(Unread::Waits));
+        assert_eq!(limited(WAIT, || Ok(7)), Ok(7));
+    }
+
+    #[test]
+    fn another_file_is_not_read() {
+        let file = File::open("/proc/self/exe").unwrap();
+        let metadata = file.metadata().unwrap();
+        let device = (major(metadata.dev()), minor(metadata.dev()));
+        let identity = Identity { device, inode: metadata.ino() };
+        assert_eq!(is_mapped(&file, identity), Some(metadata.len()));
+        assert_eq!(is_mapped(&file, Identity { inode: metadata.ino() + 1, ..identity }), None);
+        let is_layered = fstatfs(&file).is_ok_and(|of| OTHER_DEVICE.contains(&(of.f_type as u64)));
+        let moved = Identity { device: (device.0, device.1 + 1), ..identity };
+        assert_eq!(is_mapped(&file, moved).is_some(), is_layered);
+        let zero = File::open("/dev/zero").unwrap();
+        let inode = zero.metadata().unwrap().ino();
+        assert_eq!(is_mapped(&zero, Identity { device: (0, 0), inode }), None);
+    }
+
+    #[test]
+    fn files_that_are_not_elf_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for bytes in [&b""[..], b"\x7fELF", &[0x7f; 200]] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(of_file(&path, &Budget::default()).err(), Some(Unread::Other));
+        }
+        let file = File::create(&path).unwrap();
+        file.set_len(LARGEST + 1).unwrap();
+        assert_eq!(of_file(&path, &Budget::default()).err(), Some(Unread::TooLarge));
+    }
+}

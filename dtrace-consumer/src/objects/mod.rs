@@ -1,0 +1,278 @@
+//! The files that a traced process has mapped: symbols of its libraries and, from debug information, inlined functions and lines.
+//!
+//! The files belong to the process and are not trusted. dtrace opens a file without waiting and without following links; it must be
+//! the regular file that the system has mapped. Only parts with names are read, and compressed parts are not. The readers of ELF and
+//! DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions have no names, and dtrace says so once. A wrong
+//! file makes wrong names.
+
+mod dwarf;
+mod image;
+mod mappings;
+mod meter;
+mod part;
+mod symbols;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use crate::budget::Budget;
+use dwarf::Debug;
+pub use dwarf::Line;
+use image::Unread;
+use mappings::{Identity, Mapping};
+use meter::{Exceeded, Meter};
+use part::Metered;
+use symbols::Function;
+
+/// The most memory of names that are kept, in bytes.
+const KEPT: u64 = 16 << 20;
+/// The charge for the names at an address, in addition to their text, and for a file.
+const ENTRY: u64 = 512;
+
+/// The names of the functions at an address, the innermost first.
+pub type Names = Rc<[Option<String>]>;
+
+/// The mapped files of a process.
+#[derive(Debug)]
+pub struct Objects {
+    id: u32,
+    /// The folder of the process below `/proc`.
+    process: PathBuf,
+    mappings: Vec<Mapping>,
+    files: RefCell<HashMap<Identity, Option<Rc<Mapped>>>>,
+    names: RefCell<(HashMap<u64, Names>, u64)>,
+    meter: Rc<Meter>,
+    reported: Cell<bool>,
+}
+
+/// A symbol of a mapped file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The name of the file, without folders.
+    pub module: String,
+    /// The symbol, as in the file.
+    pub name: String,
+    /// Its address in the process.
+    pub address: u64,
+}
+
+/// A file that is read.
+#[derive(Debug)]
+struct Mapped {
+    file: Rc<Metered>,
+    functions: Vec<Function>,
+    debug: OnceCell<Option<Debug>>,
+}
+
+impl Objects {
+    /// Creates the mapped files of a process. They are read when an address is asked for, and charged to the budget.
+    pub fn new(id: u32, budget: &Budget) -> Self {
+        let meter = Meter::new(budget);
+        let process = PathBuf::from(format!("/proc/{id}"));
+        Self {
+            id,
+            // The process may exit before its records are shown.
+            mappings: mappings::read(&process, &meter),
+            process,
+            files: RefCell::default(),
+            names: RefCell::default(),
+            meter: meter.into(),
+            reported: Cell::new(false),
+        }
+    }
+
+    /// Returns the file at an address, and the address in the file's own numbering.
+    fn find(&self, address: u64) -> Option<(&Mapping, Rc<Mapped>, u64)> {
+        let before = self.mappings.partition_point(|of| of.addresses.start <= address);
+        let mapping = self.mappings.get(before.checked_sub(1)?)?;
+        mapping.addresses.contains(&address).then_some(())?;
+        let file = self.file(mapping)?;
+        let offset = (address - mapping.addresses.start).checked_add(mapping.offset)?;
+        let mut segments = file.file.image.segments.iter();
+        let (range, start) = segments.find(|(range, _)| range.contains(&offset))?;
+        let own = start.checked_add(offset - range.start)?;
+        Some((mapping, file, own))
+    }
+
+    fn file(&self, mapping: &Mapping) -> Option<Rc<Mapped>> {
+        if let Some(file) = self.files.borrow().get(&mapping.file) {
+            return file.clone();
+        }
+        let read = self.read(mapping).map(Rc::new);
+        if self.meter.keep(ENTRY) {
+            self.files.borrow_mut().insert(mapping.file, read.clone());
+        }
+        read
+    }
+
+    fn read(&self, mapping: &Mapping) -> Option<Mapped> {
+        // A file system that has made dtrace wait once is not asked again.
+        if self.meter.exceeded() == Some(Exceeded::Wait) {
+            return None;
+        }
+        let most = self.meter.left();
+        match image::read(&self.process, mapping, self.meter.budget(), most) {
+            Ok(image) => {
+                self.meter.keep_file(image.charged());
+                self.meter.begin();
+                let functions = symbols::read(&image, &self.meter);
+                let file = Rc::new(Metered { image, meter: self.meter.clone() });
+                Some(Mapped { file, functions, debug: OnceCell::new() })
+            }
+            Err(Unread::Other) => None,
+            Err(Unread::TooLarge) => {
+                self.meter.exceed(Exceeded::Memory(self.meter.budget().limit() / 2));
+                None
+            }
+            Err(Unread::Waits) => {
+                self.meter.exceed(Exceeded::Wait);
+                None
+            }
+        }
+    }
+
+    /// Returns the symbol at an address.
+    pub fn symbol(&self, address: u64) -> Option<Found> {
+        let (mapping, file, own) = self.find(address)?;
+        let before = file.functions.partition_point(|of| of.address <= own);
+        let function = file.functions.get(before.checked_sub(1)?)?;
+        let within = own - function.address;
+        (within < function.size || (function.size == 0 && within == 0)).then_some(())?;
+        let name = function.name(&file.file.image);
+        Some(Found { module: mapping.module(), name, address: address - within })
+    }
+
+    /// Returns the names of the functions at an address by debug information: the innermost inlined one first, the one that contains
+    /// them last. Empty without debug information.
+    pub fn functions(&self, address: u64) -> Names {
+        if let Some(names) = self.names.borrow().0.get(&address) {
+            return names.clone();
+        }
+        let names: Names = self.of_debug(address, Debug::functions_at).into();
+        let bytes = ENTRY + names.iter().flatten().map(|name| name.len() as u64 + 64).sum::<u64>();
+        let mut kept = self.names.borrow_mut();
+        if kept.1 + bytes > KEPT {
+            self.meter.release(std::mem::take(&mut *kept).1);
+        }
+        if self.meter.keep(bytes) {
+            kept.0.insert(address, names.clone());
+            kept.1 += bytes;
+        }
+        names
+    }
+
+    /// Returns the functions at an address with their places in the source, in the order of [`functions`](Self::functions).
+    pub fn lines(&self, address: u64) -> Vec<Line> {
+        self.of_debug(address, Debug::lines_at)
+    }
+
+    fn of_debug<T>(&self, address: u64, ask: impl FnOnce(&Debug, u64) -> Vec<T>) -> Vec<T> {
+        let Some((_, file, own)) = self.find(address) else { return Vec::new() };
+        self.meter.begin();
+        let debug = file.debug.get_or_init(|| Debug::new(&file.file));
+        debug.as_ref().map_or_else(Vec::new, |debug| ask(debug, own))
+    }
+
+    /// Returns a message, once, if names are missing because a limit was reached.
+    pub fn limit_message(&self) -> Option<String> {
+        let limit = self.meter.exceeded().filter(|_| !self.reported.replace(true))?;
+        let reason = match limit {
+            Exceeded::Memory(bytes) => format!(
+                "they exceed {bytes} bytes, half of the memory that dtrace keeps for one kernel: -x memory=SIZE raises the limit"
+            ),
+            Exceeded::Steps => "their debug information takes too long to read".to_owned(),
+            Exceeded::Wait => "their file system does not answer".to_owned(),
+        };
+        Some(format!(
+            "files of process {}: some functions have no names, because {reason}",
+            self.id
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn outer(from: u64) -> u64 {
+        std::hint::black_box(from) + 1
+    }
+
+    #[test]
+    fn functions_of_this_program_are_found() {
+        let objects = Objects::new(std::process::id(), &Budget::default());
+        assert_eq!(outer(1), 2);
+        let here = outer as *const () as u64;
+        let found = objects.symbol(here + 1).unwrap();
+        assert!(found.name.contains("outer"), "{found:?}");
+        assert_eq!(found.address, here);
+        assert_eq!(objects.symbol(8), None);
+    }
+
+    #[test]
+    fn functions_of_the_c_library_have_names() {
+        let objects = Objects::new(std::process::id(), &Budget::default());
+        let mappings = objects.mappings.clone();
+        let library =
+            |of: &&Mapping| of.module().starts_with("libc.") || of.module().starts_with("libc-");
+        let mut parts = mappings.iter().filter(library).peekable();
+        if parts.peek().is_none() {
+            // The C library is linked into this program.
+            return;
+        }
+        let found = parts.any(|of| {
+            let mut some = of.addresses.clone().step_by(64).take(4096);
+            some.any(|address| {
+                objects.symbol(address).is_some_and(|found| found.module == of.module())
+            })
+        });
+        assert!(found, "{mappings:?}");
+    }
+
+    /// A program that is compiled with debug information and optimised, as this one may not be.
+    #[test]
+    fn inlined_functions_and_lines_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let [source, program] = ["main.rs", "main"].map(|name| folder.path().join(name));
+        let text = "use std::hint::black_box;\n\
+            #[inline(always)]\n\
+            fn inner(from: u64) -> u64 { black_box(from).rotate_left(3) }\n\
+            #[inline(never)]\n\
+            fn outer(from: u64) -> u64 { inner(from) + 1 }\n\
+            fn main() { black_box(outer(black_box(1))); }\n";
+        std::fs::write(&source, text).unwrap();
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut compiler = std::process::Command::new(rustc);
+        compiler.args(["-g", "-Copt-level=1", "-o"]).arg(&program).arg(&source);
+        assert!(compiler.status().unwrap().success());
+
+        let meter = Rc::new(Meter::new(&Budget::default()));
+        let image = image::of_file(&program, &Budget::default()).unwrap();
+        meter.begin();
+        let functions = symbols::read(&image, &meter);
+        let outer = functions.iter().find(|of| of.name(&image).contains("outer")).copied().unwrap();
+        let debug = Debug::new(&Rc::new(Metered { image, meter: meter.clone() })).unwrap();
+        let addresses = outer.address..outer.address + outer.size;
+        let inlined = addresses.clone().map(|address| debug.lines_at(address)).find(|lines| {
+            let is = |line: &Line, name| line.function.as_ref().is_some_and(|of| of.contains(name));
+            lines.iter().any(|line| is(line, "inner"))
+                && lines.last().is_some_and(|line| is(line, "outer"))
+        });
+        for address in addresses {
+            let names: Vec<_> =
+                debug.lines_at(address).into_iter().map(|line| line.function).collect();
+            assert_eq!(debug.functions_at(address), names);
+        }
+        assert_eq!(meter.exceeded(), None);
+        let inlined = inlined.unwrap();
+        let (path, line) = inlined.last().unwrap().place.clone().unwrap();
+        assert!(path.ends_with("main.rs") && line == 5, "{path}:{line}");
+        let inner = inlined
+            .iter()
+            .find(|line| line.function.as_ref().is_some_and(|of| of.contains("inner")));
+        assert_eq!(inner.unwrap().place.as_ref().unwrap().1, 3);
+    }
+}
