@@ -175,7 +175,7 @@ fn calls_are_shown_as_they_are_nested(arch: Arch) {
         let indent = before.len() - "  0  -> ".len();
         if before.ends_with("-> ") {
             assert_eq!(indent, 2 * open.len(), "{}", traced.out);
-            open.push(name.trim_end());
+            open.push(name.split_whitespace().next().unwrap());
             deepest = deepest.max(open.len());
             entries += 1;
         } else {
