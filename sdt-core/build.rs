@@ -91,7 +91,7 @@ fn stap(os: &str) {
     }
 }
 
-/// Whether the system's kernel has an sdt of its own.
+/// Returns whether the system's kernel has an sdt of its own.
 fn has_native(os: &str) -> bool {
     matches!(os, "freebsd" | "illumos")
 }

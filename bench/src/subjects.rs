@@ -207,7 +207,7 @@ impl tracing::Subscriber for Subscriber {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Subscribes to tracing's events, for good.
+/// Subscribes to tracing's events until the program ends.
 ///
 /// # Errors
 /// If a subscriber exists already.

@@ -141,7 +141,7 @@ impl Toolchain {
         &self.release
     }
 
-    /// Whether it has clippy.
+    /// Returns whether it has clippy.
     pub fn has_clippy(&self) -> bool {
         self.clippy_program().is_file()
     }

@@ -63,7 +63,7 @@ pub struct Act {
 /// A program in DIF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difo {
-    /// Instructions.
+    /// The instructions.
     pub code: Vec<Instr>,
     /// The place of the expression that each instruction computes, in the source of the program. What an inline or a translator computes
     /// has the place of its use.

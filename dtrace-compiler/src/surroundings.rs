@@ -85,7 +85,7 @@ pub struct ProbeInfo {
 /// The probes that a description matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matches {
-    /// Nothing.
+    /// No probe.
     None,
     /// One probe.
     One(ProbeInfo),

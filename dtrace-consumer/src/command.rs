@@ -106,7 +106,7 @@ pub enum HostingError {
     Resume {
         /// The process.
         id: u32,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }

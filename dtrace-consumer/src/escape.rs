@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-/// Whether a terminal obeys a character or hides it: control characters, marks that change the direction of text, and
+/// Returns whether a terminal obeys a character or hides it: control characters, marks that change the direction of text, and
 /// invisible characters.
 pub(crate) fn is_hidden(c: char) -> bool {
     if c.is_ascii() {

@@ -373,7 +373,7 @@ pub struct FunctionProbe<'a> {
 pub struct RefusedFunction {
     /// The index among the items of the request.
     pub index: u32,
-    /// Why.
+    /// The reason.
     pub why: WhyNoFunction,
 }
 
@@ -445,7 +445,7 @@ pub struct Site<'a> {
 /// The effect of executing a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SiteState {
-    /// Nothing.
+    /// The instruction does nothing: the probe is disabled.
     Nop,
     /// A breakpoint exception.
     Trap,

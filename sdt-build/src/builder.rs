@@ -13,7 +13,7 @@ pub enum Error {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// It is no provider file.
@@ -29,7 +29,7 @@ pub enum Error {
     Write {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

@@ -392,7 +392,7 @@ impl<'p, 't> Parser<'p, 't> {
     }
 }
 
-/// Whether a word is an argument's name, and no part of its type: the last one, where there is a type before it.
+/// Returns whether a word is an argument's name, and no part of its type: the last one, where there is a type before it.
 fn is_name(word: &str, words: &[&str], next: &Token<'_>) -> bool {
     const PARTS_OF_TYPES: [&str; 6] = ["unsigned", "signed", "long", "short", "int", "char"];
     let is_last = matches!(next.text, "," | ")");

@@ -74,7 +74,7 @@ impl TypeName {
         u64::from_ne_bytes(self.bytes.as_chunks().0[index])
     }
 
-    /// Whether it is no name.
+    /// Returns whether it is no name.
     #[cfg(all(target_os = "freebsd", sdt_route = "native"))]
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes[0] == 0

@@ -76,7 +76,7 @@ fn fetched(encoding: &Encoding, before: &[u8], steps: &[Step]) -> BTreeSet<Vec<u
     all
 }
 
-/// Whether a CPU that fetches `text` does something that was meant.
+/// Returns whether a CPU that fetches `text` does something that was meant.
 fn is_meant(encoding: &Encoding, text: &[u8], jump: Option<&[u8]>) -> bool {
     text == encoding.nop.as_bytes()
         || text.starts_with(encoding.breakpoint.as_bytes())

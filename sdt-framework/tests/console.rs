@@ -10,7 +10,7 @@ use sdt_core::runtime::{Provider, Slot, arg};
 use sdt_framework::ConsumerError;
 use sdt_framework::console::{Console, ConsoleError};
 
-/// A framework, for good, and its probes `lamp:::on`, with arguments of each kind, and `lamp:::off`.
+/// Creates a framework that is never freed, with the probes `lamp:::on`, which has arguments of each kind, and `lamp:::off`.
 fn lamp() -> (&'static Small, ProbeId, ProbeId) {
     Threads::bind(0);
     let dtrace: &Small = Box::leak(small());

@@ -105,7 +105,7 @@ impl Model {
         self.parts[cpu].1.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether it was recorded.
+    /// Returns whether it was recorded.
     fn record(&self, cpu: usize) -> bool {
         self.cpus.probe(cpu, || {
             let [speculation] = &self.speculation;

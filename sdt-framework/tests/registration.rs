@@ -211,7 +211,7 @@ fn provide_may_look_up_and_create() {
     let lazy: &'static Lazy =
         Box::leak(Box::new(Lazy { dtrace: small(), id: std::sync::OnceLock::new() }));
     let arg = std::ptr::from_ref(lazy).cast_mut().cast();
-    // SAFETY: `lazy` stays for good; the other ops are not called, as nothing is enabled.
+    // SAFETY: `lazy` is never freed; the other ops are not called, as nothing is enabled.
     let id = unsafe {
         lazy.dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ops, arg).unwrap()
     };

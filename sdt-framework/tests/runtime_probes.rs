@@ -15,7 +15,7 @@ use sdt_core::runtime::{
 };
 use sdt_framework::{Config, Dtrace, Spec};
 
-/// A framework with memory, for good.
+/// Returns a framework with memory that is never freed.
 fn dtrace(config: &Config) -> &'static Small {
     let dtrace: &Small = Box::leak(Box::new(Dtrace::new(Threads::new())));
     dtrace.init(memory(config.memory::<Threads>(recording_host::cpus::CPUS, 3)), config).unwrap();

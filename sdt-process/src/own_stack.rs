@@ -143,7 +143,7 @@ mod tests {
 
     const _: () = assert!(size_of::<ProcmapQuery>() == 0x68);
 
-    /// Whether the kernel answers at all.
+    /// Returns whether the kernel answers at all.
     fn is_supported() -> bool {
         MAPS.open().unwrap();
         std::thread::spawn(stack_block::prepare).join().unwrap();

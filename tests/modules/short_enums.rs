@@ -9,7 +9,7 @@ use sdt_core::arg::CType;
 pub enum Phase {
     /// As much as fits into a byte.
     Idle = 255,
-    /// None.
+    /// It has no work.
     Busy = 0,
 }
 

@@ -22,7 +22,7 @@ struct Argument {
 }
 
 impl Argument {
-    /// Whether a word is the value for the `n`th exec.
+    /// Returns whether a word is the value for the `n`th exec.
     fn is(self, word: u64, n: u64) -> bool {
         // Kernel addresses have the highest bit set.
         let is_address = (word as i64) < 0;

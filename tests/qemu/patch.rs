@@ -112,7 +112,7 @@ fn sites_that_jump(arch: Arch) {
     assert!(sites > 0, "enabling patches the text");
 }
 
-/// Whether a string table of the file has a name.
+/// Returns whether a string table of the file has a name.
 fn names(file: &[u8], name: &str) -> bool {
     let name = [b"\0", name.as_bytes(), b"\0"].concat();
     file.windows(name.len()).any(|bytes| bytes == name)

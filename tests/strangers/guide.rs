@@ -221,7 +221,7 @@ fn is_progress(line: &str) -> bool {
     ours || line.starts_with(' ') && CARGOS.contains(&first)
 }
 
-/// Whether lines are as a guide shows them. White space at their ends is nothing that a reader sees.
+/// Returns whether lines are as a guide shows them. White space at their ends is nothing that a reader sees.
 fn matches(shown: &[&str], printed: &[&str]) -> bool {
     match shown {
         [] => printed.iter().all(|line| line.trim().is_empty()),
@@ -270,7 +270,7 @@ fn shape(line: &str) -> String {
     shape
 }
 
-/// Whether the pieces of an excerpt are in a file, in their order.
+/// Returns whether the pieces of an excerpt are in a file, in their order.
 fn is_excerpt(shown: &[&str], file: &[&str]) -> bool {
     let left_out = |line: &&str| matches!(line.trim().trim_start_matches(['/', '#']).trim(), "...");
     let mut rest = file;
@@ -412,7 +412,7 @@ impl Drop for Shell {
     }
 }
 
-/// Whether cargo builds programs of this workspace, which a guide names by their packages.
+/// Returns whether cargo builds programs of this workspace, which a guide names by their packages.
 fn is_of_the_workspace(what: &str) -> bool {
     what.starts_with("build ") && what.contains(" -p ")
 }
@@ -433,7 +433,7 @@ fn with_its_features(what: &str) -> String {
     line.join(" ")
 }
 
-/// Whether cargo builds the reader's own program.
+/// Returns whether cargo builds the reader's own program.
 fn is_build(what: &str) -> bool {
     ["build ", "run "].iter().any(|begin| what.starts_with(begin))
 }

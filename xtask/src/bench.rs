@@ -50,7 +50,7 @@ pub enum LoadError {
     File {
         /// The file.
         module: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The kernel refused a module.
@@ -62,7 +62,7 @@ pub enum LoadError {
     Load {
         /// The module.
         module: PathBuf,
-        /// Why.
+        /// The error.
         error: Box<SessionError>,
         /// Advice, if the cause is known.
         advice: Option<String>,

@@ -22,7 +22,7 @@ pub enum Failure {
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// Some failed, did not end, or were not even built.

@@ -251,7 +251,7 @@ impl Exports {
         self.symbols.is_empty() && self.locals.is_empty()
     }
 
-    /// Whether it is what a module names among its dependencies: `usb`, or, on illumos, `drv/ip`.
+    /// Returns whether a module that depends on this name (`usb`, or, on illumos, `drv/ip`) needs this file.
     fn is(&self, module: &str) -> bool {
         let module = module.rsplit('/').next().unwrap_or(module);
         self.name == module

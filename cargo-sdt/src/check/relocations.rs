@@ -266,8 +266,8 @@ pub(super) fn calls(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocatio
     }
 }
 
-/// Returns the bytes that a relocation changes; `None` for types that the loader does not take. RISC-V's knows some of
-/// instructions as well, but applies none of them correctly (`sys/riscv/riscv/elf_machdep.c`).
+/// Returns the bytes that a relocation changes; `None` for types that the loader refuses. RISC-V's
+/// loader also accepts some types of instructions, but applies none of them correctly (`sys/riscv/riscv/elf_machdep.c`).
 pub(super) fn width(elf: &Elf<'_>, kind: elf::RelocationType) -> Option<u64> {
     Some(match (elf.arch, kind) {
         (Arch::X86_64, elf::R_X86_64_NONE) if elf.os == Os::FreeBsd => 0,

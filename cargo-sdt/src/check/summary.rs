@@ -96,7 +96,7 @@ pub struct IllumosSummary {
     pub probes: BTreeSet<String>,
     /// Calls that fire them.
     pub sites: usize,
-    /// Records of a provider of the module's own: of providers, probes and sites.
+    /// The numbers of records of providers, probes and sites, if the module registers providers of its own.
     pub own: [u64; 3],
     /// Bytes in memory, without padding.
     pub size: u64,

@@ -87,7 +87,7 @@ fn sets(archive: &[u8], name: &str) -> Result<Sets, LinkError> {
     Ok(sets)
 }
 
-/// Whether a section is a set: its name is a C identifier, so that `__start_` and `__stop_` symbols
+/// Returns whether a section is a set: its name is a C identifier, so that `__start_` and `__stop_` symbols
 /// for it can be written in C, which is the linkers' rule.
 pub(crate) fn is_set(name: &str) -> bool {
     let mut bytes = name.bytes();

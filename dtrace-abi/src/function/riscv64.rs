@@ -9,7 +9,7 @@ pub use emulate::Registers;
 pub struct Register(u8);
 
 impl Register {
-    /// Zero.
+    /// The register that is always 0.
     pub const ZERO: Self = Self(0);
     /// The return address.
     pub const RA: Self = Self(1);
@@ -113,7 +113,7 @@ pub enum Instruction {
     },
     /// A conditional branch.
     Branch {
-        /// The condition.
+        /// The condition under which it jumps.
         condition: Condition,
         /// The registers that are compared.
         registers: [Register; 2],

@@ -78,7 +78,7 @@ pub struct Address {
 /// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
-    /// None.
+    /// No base: the address is the index and the displacement.
     Zero,
     /// A register.
     Register(Register),

@@ -110,7 +110,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Whether the types are known.
+    /// Returns whether the types are known.
     pub const fn is_typed(&self) -> bool {
         !self.types.is_empty()
     }
@@ -155,9 +155,9 @@ pub struct Struct {
     pub kind: Kind,
     /// The name in D: `struct packet`, or the name of a typedef without `struct`.
     pub name: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Bytes.
+    /// The alignment in bytes.
     pub align: u64,
     /// In order of their offsets.
     pub fields: Vec<Field>,

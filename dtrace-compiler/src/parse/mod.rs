@@ -45,21 +45,21 @@ pub trait Context {
     /// The arguments of the program; the first is its name.
     fn arguments(&self) -> &[String];
 
-    /// Whether arguments that are missing are 0 or empty (`-x defaultargs`).
+    /// Returns whether arguments that are missing are 0 or empty (`-x defaultargs`).
     fn default_arguments(&self) -> bool;
 
     /// Returns the value of `$name`.
     fn macro_variable(&self, name: &str) -> Option<i64>;
 
-    /// Whether the source is a file, in which a clause must have actions or a predicate.
+    /// Returns whether the source is a file, in which a clause must have actions or a predicate.
     fn is_file(&self) -> bool;
 
-    /// Whether the source may only contain declarations: then control lines and clauses are errors.
+    /// Returns whether the source may only contain declarations: then control lines and clauses are errors.
     fn only_declares(&self) -> bool {
         false
     }
 
-    /// Whether a word outside of clauses is a probe even if a type is called so (`-x pspec`).
+    /// Returns whether a word outside of clauses is a probe even if a type is called so (`-x pspec`).
     fn prefer_probes(&self) -> bool;
 }
 

@@ -72,7 +72,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether a type is a struct or union whose members are being declared, or an array of these.
+    /// Returns whether a type is a struct or union whose members are being declared, or an array of these.
     fn is_open(&self, mut ty: TypeId) -> bool {
         while let Type::Array(of, _) = self.types().get(self.types().resolve(ty)) {
             ty = *of;

@@ -10,7 +10,7 @@ pub struct Specs {
     pub classes: Vec<Class>,
     /// Everything else, in order.
     pub specs: Vec<Spec>,
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
 }
 
@@ -137,7 +137,7 @@ impl Qualifier {
 pub struct Field {
     /// Their type.
     pub specs: Specs,
-    /// Each, and how many bits it has if it is a bit-field.
+    /// The declarators, each with the number of bits if it is a bit-field.
     pub declarators: Vec<(Option<Declarator>, Option<Expr>, Place)>,
 }
 
@@ -157,7 +157,7 @@ pub struct Enumerator {
     pub name: String,
     /// Its explicit value, if it has one.
     pub value: Option<Expr>,
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
 }
 
@@ -168,7 +168,7 @@ pub struct Declarator {
     pub name: Option<String>,
     /// From the name outward: in `int *a[5]` an array, then a pointer.
     pub parts: Vec<Part>,
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
 }
 
@@ -186,7 +186,7 @@ pub enum Part {
 /// The dimension of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// Nothing.
+    /// `[]`: no size.
     Open,
     /// The number of elements.
     Size(Box<Expr>),

@@ -6,9 +6,9 @@ use crate::place::Place;
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
-    /// Its kind.
+    /// What it is.
     pub kind: ExprKind,
 }
 

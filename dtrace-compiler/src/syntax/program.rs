@@ -15,9 +15,9 @@ pub struct Program {
 /// An item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
-    /// Its kind.
+    /// What it is.
     pub kind: ItemKind,
 }
 
@@ -57,7 +57,7 @@ pub enum ItemKind {
 pub struct Clause {
     /// The probe descriptions.
     pub probes: Vec<ProbeSpec>,
-    /// The condition.
+    /// The condition under which the actions run.
     pub predicate: Option<Expr>,
     /// The statements; `None` without braces.
     pub body: Option<Vec<Stmt>>,
@@ -75,9 +75,9 @@ pub enum ProbeSpec {
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stmt {
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
-    /// Its kind.
+    /// What it is.
     pub kind: StmtKind,
 }
 
@@ -97,7 +97,7 @@ pub struct XlateMember {
     pub name: String,
     /// Its value.
     pub value: Expr,
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
 }
 
@@ -110,7 +110,7 @@ pub struct Probe {
     pub input: Vec<Param>,
     /// The translated arguments, if they differ.
     pub output: Option<Vec<Param>>,
-    /// Its place.
+    /// Where it is in the source.
     pub place: Place,
 }
 

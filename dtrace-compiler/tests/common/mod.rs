@@ -13,7 +13,7 @@ const UNSTABLE: Attribute = Attribute::UNSTABLE;
 const PRIVATE: Attribute =
     Attribute { name: Stability::Private, data: Stability::Private, class: Class::Unknown };
 
-/// Whether a glob without brackets matches.
+/// Returns whether a glob without brackets matches.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         _ if pattern.is_empty() => true,

@@ -31,7 +31,7 @@ pub enum DtraceError {
     Enable {
         /// The program's name in messages.
         name: String,
-        /// Why.
+        /// The error.
         error: TraceError,
     },
     /// The kernel answers no more after probes were enabled.
@@ -54,7 +54,7 @@ pub enum DtraceError {
     Functions {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// An error of one of several kernels.
@@ -92,7 +92,7 @@ pub enum DtraceError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
     /// A picture cannot be drawn.
@@ -100,7 +100,7 @@ pub enum DtraceError {
     Picture {
         /// The picture's file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Standard output is closed, or writing to it failed.

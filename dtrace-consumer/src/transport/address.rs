@@ -75,7 +75,7 @@ pub enum AddressError {
     Secure {
         /// The address.
         address: Address,
-        /// Why.
+        /// The error.
         error: SecureError,
     },
     /// The process has no socket, or another process listens there.
@@ -83,7 +83,7 @@ pub enum AddressError {
     Process {
         /// The process.
         id: u32,
-        /// Why.
+        /// The error.
         error: ProcessError,
     },
     /// The stream cannot be opened.
@@ -91,7 +91,7 @@ pub enum AddressError {
     Connect {
         /// The address.
         address: Address,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }

@@ -199,7 +199,7 @@ fn listening(line: &[u8]) -> Option<(u64, &Path)> {
     Some((number.parse().ok()?, path)).filter(|_| listens)
 }
 
-/// Whether a socket is where `sdt-process` has its own: `sdt/PID`, or `sdt-UID/PID`.
+/// Returns whether a socket is where `sdt-process` has its own: `sdt/PID`, or `sdt-UID/PID`.
 fn is_of_probes(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::file_name).map(OsStr::as_bytes);
     folder.is_some_and(|name| name == b"sdt" || name.starts_with(b"sdt-"))

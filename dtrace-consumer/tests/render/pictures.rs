@@ -50,7 +50,7 @@ fn flames() {
     assert!(matches!(sink.0, Err(PictureError::NoStacks)));
 }
 
-/// A key can end with a number, begin as a comment of folded stacks, or be blank.
+/// A key can end with a number, begin like a comment of folded stacks, or be blank.
 #[test]
 fn keys_of_flame_graphs_stay_apart() {
     let frames = [0x1010, 0x1200, 0];

@@ -165,7 +165,7 @@ impl LockedEntry {
         self.holds(HOOKS[self.kind] as *const ())
     }
 
-    /// Whether another module has hooked the entry after this one, so that its function calls ours. An empty entry, or one with
+    /// Returns whether another module has hooked the entry after this one, so that its function calls ours. An empty entry, or one with
     /// the replaced function again, does not count: the module that provides the function was unloaded and took the hook with it.
     fn is_covered(&self) -> bool {
         let before = BEFORE[self.kind].load(Ordering::Acquire);

@@ -132,7 +132,7 @@ impl<T> CopyAccess<T> {
     }
 }
 
-/// Whether a `T` can be stored where there is room for a `Room`.
+/// Returns whether a `T` can be stored where there is room for a `Room`.
 pub(super) const fn fits_into<T, Room>() -> bool {
     size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>()
 }

@@ -154,11 +154,11 @@ impl ModMetadata {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ModDepend {
-    /// Lowest.
+    /// The lowest version that is accepted.
     pub minimum: c_int,
-    /// Preferred.
+    /// The version that is preferred if there are several.
     pub preferred: c_int,
-    /// Highest.
+    /// The highest version that is accepted.
     pub maximum: c_int,
 }
 

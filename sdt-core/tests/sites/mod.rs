@@ -406,7 +406,7 @@ fn sites_are_listed_with_their_probe() {
     assert!(places.is_sorted(), "{places:x?}");
 }
 
-/// Whether all sites of the probe, however many the compiler made of one, are in this state.
+/// Returns whether all sites of the probe, however many the compiler made of one, are in this state.
 fn all_are(probe: &Probe, state: State) -> bool {
     probe.sites().count() > 0
         && probe.sites().all(|site| sdt_core::site::state(site) == Some(state))

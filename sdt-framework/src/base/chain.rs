@@ -88,7 +88,7 @@ impl Chain {
         Self { first: Link::new() }
     }
 
-    /// Whether there is no node. Probe context.
+    /// Returns whether there is no node. Probe context.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.get().is_none()
     }

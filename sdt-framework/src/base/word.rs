@@ -14,7 +14,7 @@ pub struct Word(
 
 #[cfg(target_has_atomic = "64")]
 impl Word {
-    /// Zero.
+    /// Returns a word that is 0.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -25,7 +25,7 @@ impl Word {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Writes it.
+    /// Writes the value.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Word {
 
 #[cfg(not(target_has_atomic = "64"))]
 impl Word {
-    /// Zero.
+    /// Returns a word that is 0.
     pub const fn new() -> Self {
         Self([const { core::sync::atomic::AtomicU32::new(0) }; 2])
     }
@@ -45,7 +45,7 @@ impl Word {
         u64::from(high.load(Ordering::Relaxed)) << 32 | u64::from(low.load(Ordering::Relaxed))
     }
 
-    /// Writes it.
+    /// Writes the value.
     pub fn set(&self, value: u64) {
         let [low, high] = &self.0;
         low.store(value as u32, Ordering::Relaxed);

@@ -110,7 +110,7 @@ impl Options {
         self.size(OptionId::Dynvarsize)
     }
 
-    /// Speculations, and bytes of a buffer of each.
+    /// Returns the number of speculations, and the size in bytes of the buffer of each.
     pub(crate) fn speculations(&self) -> (usize, usize) {
         let count = self.size(OptionId::Nspec).unwrap_or(1);
         (count, self.size(OptionId::Specsize).unwrap_or(32 * 1024))
@@ -122,12 +122,12 @@ impl Options {
         number.and_then(BufPolicy::from_number).unwrap_or(BufPolicy::Switch)
     }
 
-    /// Whether sizes for which there is no room are halved until there is.
+    /// Returns whether sizes for which there is no room are halved until there is.
     pub(crate) fn halves(&self) -> bool {
         self.get(OptionId::Bufresize) != Some(BufResize::Manual.number().into())
     }
 
-    /// Whether destructive actions may be.
+    /// Returns whether destructive actions may be.
     pub(crate) fn destructive(&self) -> bool {
         // `-w` has no value, which is 0.
         self.get(OptionId::Destructive).is_some()

@@ -22,7 +22,7 @@ impl<H: Host> Control<H> {
     /// [`Framework::register`](sdt_core::ops::Framework::register).
     ///
     /// # Safety
-    /// As there.
+    /// The contract of `Framework::register`.
     pub(crate) unsafe fn register(
         &self,
         name: &CStr,
@@ -159,7 +159,7 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::module_loaded`](crate::Dtrace::module_loaded).
     ///
     /// # Safety
-    /// As there.
+    /// The contract of `Dtrace::module_loaded`.
     pub(crate) unsafe fn module_loaded(&self, module: *mut c_void) {
         self.for_each_provider(|ops, arg| {
             if let Some(provide_module) = ops.provide_module {

@@ -27,7 +27,7 @@ pub enum Which {
 /// The contents of a switched buffer (`dtrace_bufdesc_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: usize,
     /// The offset of the oldest record, 0 except in rings that have wrapped around; the records before it are the
     /// latest.

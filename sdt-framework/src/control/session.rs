@@ -64,7 +64,7 @@ impl Taken {
         (index < self.count).then(|| unsafe { self.first.add(index) })
     }
 
-    /// Whether a clause is one of them.
+    /// Returns whether a clause is one of them.
     pub(crate) fn has(&self, clause: NonNull<Clause>) -> bool {
         let first = self.first.addr().get();
         (first..first + self.count * size_of::<Clause>()).contains(&clause.addr().get())

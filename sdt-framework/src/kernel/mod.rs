@@ -65,7 +65,7 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
     /// Its address.
     pub address: u64,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
 }
 

@@ -30,7 +30,7 @@ pub enum Region {
 /// The parts of an address: the kind of its object, the number of the object, and the offset in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What.
+    /// The region.
     pub region: Region,
     /// The index of the variable, chunk or text: 24 bits.
     pub item: u32,

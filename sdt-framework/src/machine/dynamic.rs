@@ -36,7 +36,7 @@ pub struct PerCpu {
 
 impl PerCpu {
     const_fn! {
-        /// Nothing.
+        /// Returns a state without variables.
         pub fn new() -> Self {
             Self {
                 free: AtomicU32::new(0),

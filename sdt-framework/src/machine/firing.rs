@@ -86,7 +86,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped = true;
     }
 
-    /// Whether a dynamic variable of this clause had no room: then its record is dropped.
+    /// Returns whether a dynamic variable of this clause had no room: then its record is dropped.
     pub const fn dropped(&self) -> bool {
         self.dropped
     }

@@ -7,9 +7,9 @@ use dtrace_abi::dif::Subr;
 /// The reason why a program is refused, and the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Where.
+    /// Where the fault is.
     pub place: Place,
-    /// What.
+    /// The fault.
     pub problem: Problem,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Simple {
 }
 
 impl Simple {
-    /// Whether the kernel may have to be asked for it.
+    /// Returns whether the kernel may have to be asked for it.
     pub(crate) const fn asks(self) -> bool {
         // Providers bring along five arguments at least.
         matches!(self, Self::Process(_) | Self::Arg(5..))
@@ -72,7 +72,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Whether the kernel may have to be asked.
+    /// Returns whether the kernel may have to be asked.
     pub(crate) const fn asks(&self) -> bool {
         self.what.asks()
     }

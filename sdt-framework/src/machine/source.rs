@@ -42,7 +42,7 @@ impl Source for dof::Difo<'_> {
 /// A program in slices, as a compiler has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Difo<'a> {
-    /// Instructions.
+    /// The instructions.
     pub code: &'a [Instr],
     /// Integers.
     pub integers: &'a [u64],

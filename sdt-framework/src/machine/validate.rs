@@ -77,12 +77,12 @@ impl<'a> Program<'a> {
         self.returns
     }
 
-    /// Whether it calls `speculation()`.
+    /// Returns whether it calls `speculation()`.
     pub(crate) fn asks_for_speculation(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Slot(Op::Call(Subr::Speculation, _))))
     }
 
-    /// Whether, as a predicate, it has the same value as long as a thread assigns none of its variables
+    /// Returns whether, as a predicate, it has the same value as long as a thread assigns none of its variables
     /// (`dtrace_difo_cacheable`).
     pub(crate) const fn is_cacheable(&self) -> bool {
         self.cacheable

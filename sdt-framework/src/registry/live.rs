@@ -50,7 +50,7 @@ impl LiveProbe {
         self.is_live.store(false, Ordering::Release);
     }
 
-    /// Whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
+    /// Returns whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
     #[inline(always)]
     fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)

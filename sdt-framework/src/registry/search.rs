@@ -104,7 +104,7 @@ impl<E: Copy + 'static> Registry<E> {
         [by_name, by_function, of_provider].into_iter().flatten().min_by_key(Candidates::len)
     }
 
-    /// Whether a description means this probe. Those of an invalidated provider are never meant.
+    /// Returns whether a description means this probe. Those of an invalidated provider are never meant.
     pub(crate) fn matches(&self, at: usize, spec: &Spec) -> bool {
         self.count_comparison();
         self.probe(at).is_some_and(|(probe, provider)| {

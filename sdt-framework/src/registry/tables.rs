@@ -357,7 +357,7 @@ impl<E: Copy + 'static> Registry<E> {
         Some(probe.created)
     }
 
-    /// Whether consumers with these rights may use the probe at an index.
+    /// Returns whether consumers with these rights may use the probe at an index.
     pub(crate) fn permits(&self, at: usize, rights: Rights) -> bool {
         self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
     }

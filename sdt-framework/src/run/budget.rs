@@ -120,7 +120,7 @@ impl Budget {
         self.available = units;
     }
 
-    /// Whether nothing is left, not even of the reserve.
+    /// Returns whether nothing is left, not even of the reserve.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left() == 0
     }

@@ -88,7 +88,7 @@ impl RecordBuffer {
         (self.drops, self.errors) = (0, 0);
     }
 
-    /// Whether it is filled once, and has been.
+    /// Returns whether it is filled once, and has been.
     pub(crate) const fn is_full(&self) -> bool {
         self.full
     }
@@ -207,7 +207,7 @@ impl RecordBuffer {
         }
     }
 
-    /// Whether there is no record.
+    /// Returns whether there is no record.
     pub(crate) const fn is_empty(&self) -> bool {
         self.head == 0
     }

@@ -149,7 +149,7 @@ impl ClauseAction {
         self.program.as_ref().map_or(Ok(0), |program| firing.run(program))
     }
 
-    /// Whether it leaves a string.
+    /// Returns whether it leaves a string.
     pub(crate) fn is_string(&self) -> bool {
         let returns = self.program.as_ref().map(Program::returns);
         self.kind == Action::DifExpr && returns.is_some_and(|ty| ty.is_by_ref() && ty.is_string())

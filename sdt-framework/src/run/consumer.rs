@@ -127,7 +127,7 @@ impl Consumer {
         }
     }
 
-    /// Whether its clauses run at a hit: of one of `dtrace`'s probes, or of any other. Probe context. Acquire, with the
+    /// Returns whether its clauses run at a hit: of one of `dtrace`'s probes, or of any other. Probe context. Acquire, with the
     /// Release of `set_activity`: its state is there.
     pub(crate) fn takes(&self, own: Option<Own>) -> bool {
         let activity = self.activity();

@@ -69,7 +69,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         unsafe { &mut *(*self.here.work.get()).tuple }
     }
 
-    /// Whether the consumer has timed out; then nothing is recorded for it any more (`dtrace_deadman_timeout`). A consumer with
+    /// Returns whether the consumer has timed out; then nothing is recorded for it any more (`dtrace_deadman_timeout`). A consumer with
     /// destructive programs does not time out.
     #[inline]
     pub(crate) fn is_dead(self, now: u64) -> bool {
@@ -91,7 +91,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         found
     }
 
-    /// Whether `dtrace:::END` fires.
+    /// Returns whether `dtrace:::END` fires.
     fn is_end(self) -> bool {
         self.consumer.activity() == Activity::Cooldown
     }

@@ -29,7 +29,7 @@ impl OwnProbes {
         Some(first + own as u32)
     }
 
-    /// Whether this is the number of one. Probe context.
+    /// Returns whether this is the number of one. Probe context.
     pub(crate) fn is(&self, id: u32) -> bool {
         id.wrapping_sub(self.0.load(Ordering::Relaxed)) < 3
     }

@@ -73,7 +73,7 @@ impl Speculation {
         Err(lack)
     }
 
-    /// Whether a CPU may record: something `is_there` already in its buffer, or not. Probe context.
+    /// Returns whether a CPU may record: something `is_there` already in its buffer, or not. Probe context.
     pub(crate) fn record(&self, is_there: impl Fn() -> bool) -> bool {
         let next = |state| match state {
             ACTIVE => Some(ACTIVE_ONE),

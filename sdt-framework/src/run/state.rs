@@ -102,7 +102,7 @@ impl RunState {
         (self.first..).zip(self.cpus)
     }
 
-    /// Whether there are speculations to clean. The one thread that cleans then waits until every CPU has been outside
+    /// Returns whether there are speculations to clean. The one thread that cleans then waits until every CPU has been outside
     /// probe context.
     pub(crate) fn begin_cleaning(&self) -> bool {
         self.speculations.iter().fold(false, |any, of| of.begin_cleaning() | any)

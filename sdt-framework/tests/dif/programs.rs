@@ -24,7 +24,7 @@ enum Datum {
     Text(Vec<u8>),
 }
 
-/// Checks a DIFO, as it is kept for good.
+/// Checks a DIFO and leaks it, because the machine borrows it for as long as the program exists.
 pub fn validate(
     difo: &dtrace_compiler::program::Difo,
     declarations: &mut Declarations<'_>,

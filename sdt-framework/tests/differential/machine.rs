@@ -151,7 +151,7 @@ impl Machine {
         dtrace.register_own().unwrap();
         let ops: &'static ProviderOps = &ProviderOps::INERT;
         let (none, rights) = (std::ptr::null_mut(), Privileges::empty());
-        // SAFETY: the ops do nothing, and are there for good.
+        // SAFETY: the ops do nothing, and are never freed.
         let provider = unsafe { dtrace.register(c"test", &ProviderAttr::SDT, rights, ops, none) };
         let provider = provider.unwrap();
         // SAFETY: the ops do not look at what they are passed.

@@ -58,7 +58,7 @@ impl Instruction {
         self.decoded.len() as u64
     }
 
-    /// Whether it has no bytes: never.
+    /// Returns whether it has no bytes: never.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -88,13 +88,13 @@ impl Instruction {
         pushes.then(|| self.decoded.op0_register())
     }
 
-    /// Whether it tests, compares, or branches on the outcome.
+    /// Returns whether it tests, compares, or branches on the outcome.
     pub fn decides(&self) -> bool {
         matches!(self.decoded.mnemonic(), Mnemonic::Test | Mnemonic::Cmp | Mnemonic::Bt)
             || self.decoded.flow_control() == FlowControl::ConditionalBranch
     }
 
-    /// Whether it is one of those that set up a frame and leave it: `push rbp`, `mov rbp, rsp`,
+    /// Returns whether it is one of those that set up a frame and leave it: `push rbp`, `mov rbp, rsp`,
     /// `pop rbp`.
     pub fn is_frame(&self) -> bool {
         let first = (self.decoded.op_count() > 0).then(|| self.decoded.op0_register());
@@ -107,7 +107,7 @@ impl Instruction {
         }
     }
 
-    /// Whether it can fill the space between two functions.
+    /// Returns whether it can fill the space between two functions.
     fn is_padding(&self) -> bool {
         matches!(self.decoded.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
     }
@@ -116,7 +116,7 @@ impl Instruction {
         self.decoded.mnemonic() == Mnemonic::Nop
     }
 
-    /// Whether it calls a function.
+    /// Returns whether it calls a function.
     pub fn calls(&self) -> bool {
         matches!(self.decoded.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
     }
@@ -154,7 +154,7 @@ impl Instruction {
         jumps.then(|| self.decoded.near_branch_target())
     }
 
-    /// Whether the next instruction can follow it.
+    /// Returns whether the next instruction can follow it.
     fn falls_through(&self) -> bool {
         matches!(
             self.decoded.flow_control(),
@@ -217,7 +217,7 @@ impl Function {
         &self.bytes[start..start + instruction.len() as usize]
     }
 
-    /// Whether the instruction is a site.
+    /// Returns whether the instruction is a site.
     pub fn is_site(&self, instruction: &Instruction) -> bool {
         self.sites.iter().any(|site| site.patchpoint == instruction.address())
     }

@@ -33,7 +33,7 @@ pub struct Symbol {
 }
 
 impl Symbol {
-    /// Whether `address` is in the function.
+    /// Returns whether `address` is in the function.
     pub const fn contains(&self, address: u64) -> bool {
         self.address <= address && address < self.address + self.len
     }

@@ -65,7 +65,7 @@ fn check(linker: Linker, lto: &str, position_independent: bool) {
     }
 }
 
-/// Whether GNU ld is on this machine.
+/// Returns whether GNU ld is on this machine.
 fn has_gnu_ld() -> bool {
     let output = Command::new("ld").arg("--version").output();
     output.is_ok_and(|output| output.stdout.starts_with(b"GNU ld"))

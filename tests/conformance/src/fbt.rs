@@ -46,7 +46,7 @@ fn x86_64(code: &[u8], mut at: usize, address: u64) -> Vec<usize> {
     returns
 }
 
-/// Whether eight bytes about a place are an address in the function itself: a jump table is no code.
+/// Returns whether eight bytes about a place are an address in the function itself: a jump table is no code.
 fn is_in_a_pointer(code: &[u8], address: u64, at: usize) -> bool {
     let inside = address..address + code.len() as u64;
     let first = at.saturating_sub(7);

@@ -73,7 +73,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Whether a place is in it.
+    /// Returns whether a place is in it.
     pub fn contains(&self, place: Place) -> bool {
         let offset = place.offset.checked_sub(self.start.offset);
         place.section == self.start.section && offset.is_some_and(|offset| offset < self.len)

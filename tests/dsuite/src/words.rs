@@ -39,7 +39,7 @@ const TAGS: [(&str, &str); 35] = [
     ("D_PRINTF_ARG_PROTO", "D_PROTO_LEN"),
 ];
 
-/// Whether a text contains one of our tags for this tag of Oracle's port.
+/// Returns whether a text contains one of our tags for this tag of Oracle's port.
 pub fn has_tag_for(text: &str, tag: &str) -> bool {
     TAGS.iter().any(|(ours, theirs)| *theirs == tag && text.contains(&format!("[{ours}]")))
 }
@@ -90,7 +90,7 @@ impl<'a> Refusal<'a> {
     }
 }
 
-/// Whether two texts report that a program was refused with the same tag, or in the same line.
+/// Returns whether two texts report that a program was refused with the same tag, or in the same line.
 pub fn same_refusal(left: &str, right: &str) -> bool {
     match (Refusal::read(left), Refusal::read(right)) {
         (Some(left), Some(right)) => match (left.tag, right.tag) {

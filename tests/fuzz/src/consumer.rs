@@ -94,7 +94,7 @@ pub fn run(input: &[u8]) {
     shown.expect("nothing is done, and nothing panics");
 }
 
-/// Whether it was shown without an error.
+/// Returns whether it was shown without an error.
 fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) -> bool {
     let mut output = Watched { orders, done: 0 };
     let Ok(client) = Client::connect(line) else { return false };

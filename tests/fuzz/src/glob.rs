@@ -118,7 +118,7 @@ fn set(bytes: &mut impl Iterator<Item = u8>) -> Option<Element> {
     Some(Element::one(|byte| takes[byte as usize] != negated))
 }
 
-/// Whether the elements can take the whole name: what lengths of it the elements so far can have taken.
+/// Returns whether the elements can take the whole name: what lengths of it the elements so far can have taken.
 fn reference(elements: &[Element], name: &[u8]) -> bool {
     let mut taken = vec![false; name.len() + 1];
     taken[0] = true;

@@ -100,7 +100,7 @@ pub fn run(input: &[u8]) {
     let _ = show(&input, options, &mut tables, &mut texts);
 }
 
-/// One of each, of these sizes: its number, then these bytes over and over.
+/// Returns records of these sizes: each is its number, followed by `bytes`, repeated.
 fn fill(sizes: impl Iterator<Item = usize>, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.iter().copied().chain([1]).collect::<Vec<u8>>().into_iter().cycle();
     let mut buffer = Vec::new();

@@ -123,7 +123,7 @@ fn watch() {
     });
 }
 
-/// Puts this thread into the sandbox, for good.
+/// Puts this thread into the sandbox, which it cannot leave.
 fn enter() {
     let mut program = program();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };

@@ -49,7 +49,7 @@ pub enum MachineError {
     Start {
         /// Its program.
         qemu: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -186,7 +186,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether the kernel powered it off in order.
+    /// Returns whether the kernel powered it off in order.
     pub fn in_order(&self) -> bool {
         self.status.code() == Some(qemu::powered_off(self.arch))
     }

@@ -107,7 +107,7 @@ fn package(arch: Arch) -> String {
     packages.iter().find(known).or(packages.last()).map_or_else(String::new, ToString::to_string)
 }
 
-/// Whether `apt-cache policy` shows a package that can be installed.
+/// Returns whether `apt-cache policy` shows a package that can be installed.
 fn has_candidate(policy: &str) -> bool {
     let candidate = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
     candidate.is_some_and(|version| version != "(none)")

@@ -81,7 +81,7 @@ pub fn target(target: &str) -> Result<(), SetupError> {
     if there() { Ok(()) } else { Err(SetupError::StillMissing { packages: target.into(), what }) }
 }
 
-/// Whether a folder of libraries has `core`.
+/// Returns whether a folder of libraries has `core`.
 fn has_core(folder: &str) -> bool {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libcore-"))

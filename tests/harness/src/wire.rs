@@ -187,7 +187,7 @@ impl Wire {
     /// Waits for the kernel's first console line. Before it, the kernel has no serial port, so that requests would be lost.
     ///
     /// # Errors
-    /// As [`next`](Self::next), or there is no line in time.
+    /// The errors of [`next`](Self::next); no line arrives within the limit.
     pub fn wait_until_up(&self, limit: Duration) -> Result<(), WireError> {
         let deadline = Instant::now() + limit;
         while self.inner().console.is_empty() {

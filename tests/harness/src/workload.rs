@@ -13,7 +13,7 @@ pub enum WorkloadError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A line is not what strace writes.

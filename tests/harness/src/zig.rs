@@ -82,7 +82,7 @@ pub enum ZigError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

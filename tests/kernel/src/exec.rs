@@ -24,7 +24,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether all CPUs are done.
+    /// Returns whether all CPUs are done.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire) == smp::online()
     }

@@ -13,7 +13,7 @@ use crate::{smp, wire};
 
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a CPU has panicked. Any context.
+/// Returns whether a CPU has panicked. Any context.
 pub(crate) fn panicked() -> bool {
     PANICKED.load(Ordering::Acquire)
 }

@@ -38,7 +38,7 @@ struct Server {
     batches: Vec<Arc<Batch>>,
 }
 
-/// Serves the host for good. Interrupts are on.
+/// Serves the host, and never returns. Interrupts are on.
 pub(crate) fn serve(wire: Wire) -> ! {
     let consumers = Box::new(server::Server::new(&DTRACE, &Sites, Rights::ALL));
     let mut server = Server { wire, worker: Worker::default(), consumers, batches: Vec::new() };
@@ -183,7 +183,7 @@ impl Server {
     }
 }
 
-/// Makes this illumos for good.
+/// Makes this kernel illumos until the machine is reset.
 ///
 /// # Errors
 /// Always: there is no illumos for this machine.

@@ -123,7 +123,7 @@ pub(crate) fn with_others<R>(work: Work<'_>, own: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether [`take_part`] has something to do on this CPU.
+/// Returns whether [`take_part`] has something to do on this CPU.
 pub(crate) fn is_wanted() -> bool {
     TASK_PENDING[cpu::current()].load(Ordering::Acquire)
 }

@@ -116,13 +116,13 @@ pub(crate) fn init(first: &'static dyn System) {
     FIRST.call_once(|| first);
 }
 
-/// Makes this a system for good.
+/// Makes this kernel a system until the machine is reset.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn choose(system: &'static dyn System) {
     CHOSEN.call_once(|| system);
 }
 
-/// Whether a system has been chosen.
+/// Returns whether a system has been chosen.
 pub(crate) fn is_chosen() -> bool {
     CHOSEN.is_completed()
 }

@@ -49,7 +49,7 @@ pub(crate) fn start() -> u64 {
     &raw const kernel_text_start as u64
 }
 
-/// Whether an address is in it. Probe context.
+/// Returns whether an address is in it. Probe context.
 pub(crate) fn holds(address: u64) -> bool {
     (start()..&raw const kernel_text_end as u64).contains(&address)
 }
@@ -94,7 +94,7 @@ impl Snapshot {
         Self(text().collect())
     }
 
-    /// Bytes of it.
+    /// Its size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -78,7 +78,7 @@ impl Wire {
         length != 0
     }
 
-    /// Whether something has arrived that [`receive`](Self::receive) has not taken.
+    /// Returns whether something has arrived that [`receive`](Self::receive) has not taken.
     pub(crate) fn has_received(&mut self) -> bool {
         self.fill() != 0
     }

@@ -185,7 +185,7 @@ pub enum Event {
     },
     /// The kernel cannot go on. The machine stops after this.
     Panic {
-        /// Why.
+        /// The reason.
         message: String,
     },
 }

@@ -23,7 +23,7 @@ const ENTRY: usize = 24;
 pub struct Symbol<'a> {
     /// The address of its first byte.
     pub address: u64,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
     /// Its name, unchanged from the file.
     pub name: &'a [u8],

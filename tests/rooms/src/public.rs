@@ -109,7 +109,7 @@ impl List<'_> {
         self.lines.insert((path, line));
     }
 
-    /// Whether a trait is one of this crate that is not public.
+    /// Returns whether a trait is one of this crate that is not public.
     fn is_private(&self, module: usize, of_trait: &syn::Path) -> bool {
         let path: Vec<_> = of_trait.segments.iter().map(|of| of.ident.to_string()).collect();
         self.tree.resolve(module, &path).iter().any(|named| match named {

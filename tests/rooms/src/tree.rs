@@ -160,7 +160,7 @@ impl Tree {
         self.modules[parent].children.entry(name).or_default().extend(children);
     }
 
-    /// Whether a module is in braces.
+    /// Returns whether a module is in braces.
     fn is_inline(&self, module: usize) -> bool {
         let of = &self.modules[module];
         of.parent.is_some_and(|parent| self.modules[parent].file == of.file)
@@ -269,7 +269,7 @@ pub fn name(item: &Item) -> Option<String> {
     })
 }
 
-/// Whether an item is compiled for tests only.
+/// Returns whether an item is compiled for tests only.
 fn is_test(attributes: &[Attribute]) -> bool {
     let test = |attribute: &Attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -281,7 +281,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(test)
 }
 
-/// Whether attributes hide an item from the documentation.
+/// Returns whether attributes hide an item from the documentation.
 pub fn is_hidden(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) => list.path.is_ident("doc") && list.tokens.to_string() == "hidden",

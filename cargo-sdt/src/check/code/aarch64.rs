@@ -20,7 +20,7 @@ pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
     }
 }
 
-/// Whether an instruction uses SIMD, floating-point, SVE or SME state.
+/// Returns whether an instruction uses SIMD, floating-point, SVE or SME state.
 fn uses_vectors(word: u32) -> bool {
     // SIMD and floating point, and loads and stores of their registers.
     bits(word, 26, 2) == 0b11
@@ -32,7 +32,7 @@ fn uses_vectors(word: u32) -> bool {
         || matches!(word & 0xffdf_ffe0, 0xd51b_4400 | 0xd51b_4420)
 }
 
-/// Whether an instruction writes a general register. Fields that are not a destination are distinguished, except
+/// Returns whether an instruction writes a general register. Fields that are not a destination are distinguished, except
 /// register 31. For instructions that no compiler emits, every mention of the register counts.
 fn writes(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
@@ -81,7 +81,7 @@ fn writes(word: u32, register: u32) -> bool {
     }
 }
 
-/// Whether a load or store of one register is a load: neither a store nor PRFM.
+/// Returns whether a load or store of one register is a load: neither a store nor PRFM.
 fn is_load(word: u32) -> bool {
     let (size, operation) = (bits(word, 30, 2), bits(word, 22, 2));
     operation != 0b00 && (size, operation) != (0b11, 0b10)

@@ -42,7 +42,7 @@ fn is_compressed(word: u32) -> bool {
     word & 0b11 != 0b11
 }
 
-/// Whether an instruction uses state of the F, D or V extensions.
+/// Returns whether an instruction uses state of the F, D or V extensions.
 fn uses_float(word: u32) -> bool {
     if is_compressed(word) {
         // C.FLD and C.FSD, C.FLDSP and C.FSDSP.
@@ -57,7 +57,7 @@ fn uses_float(word: u32) -> bool {
     }
 }
 
-/// Whether an instruction writes a general register that is not among the eight of the short encodings.
+/// Returns whether an instruction writes a general register that is not among the eight of the short encodings.
 fn writes(word: u32, register: u32) -> bool {
     let destination = bits(word, 7, 5) == register;
     if is_compressed(word) {

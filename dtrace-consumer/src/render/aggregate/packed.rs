@@ -86,7 +86,7 @@ pub(in crate::render) fn show(
     out.extend_from_slice(format!(" | {count}\n").as_bytes());
 }
 
-/// Whether there is nothing but ASCII: asked for, or known of the terminal.
+/// Returns whether there is nothing but ASCII: asked for, or known of the terminal.
 fn is_ascii(view: &View<'_>) -> bool {
     match view.encoding() {
         Some(encoding) => encoding == Encoding::Ascii,

@@ -98,7 +98,7 @@ pub enum RenderError {
     Picture {
         /// The picture's file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Writing failed.

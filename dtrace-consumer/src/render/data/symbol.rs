@@ -76,7 +76,7 @@ pub struct NoSymbols;
 
 impl Symbols for NoSymbols {}
 
-/// Symbols with the choice whether Rust's names are shown as people write them.
+/// Symbols, and whether the names of Rust's functions are printed as they are in the file (`raw`) or demangled.
 #[derive(Clone, Copy)]
 pub(in crate::render) struct Names<'a> {
     pub symbols: &'a dyn Symbols,

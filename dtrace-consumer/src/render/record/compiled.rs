@@ -169,7 +169,7 @@ impl Compiled {
     }
 }
 
-/// Whether descriptions are equal. A kernel chooses the numbers of formats, but not whether there is a format.
+/// Returns whether descriptions are equal. A kernel chooses the numbers of formats, but not whether there is a format.
 fn is_same<'a>(own: impl ExactSizeIterator<Item = &'a RecordDesc>, told: &[RecordDesc]) -> bool {
     own.len() == told.len()
         && own.zip(told).all(|(own, told)| {
@@ -415,7 +415,7 @@ fn builtin(act: &Act) -> Option<&'static str> {
     Some(builtin.name()).filter(|name| !is_of_probe && !name.starts_with("arg"))
 }
 
-/// Whether this is the second action of a statement like `normalize`: the divisor, not the aggregation.
+/// Returns whether this is the second action of a statement like `normalize`: the divisor, not the aggregation.
 fn follows_variable(data: &[KnownDatum], statement: u64, act: &Act) -> bool {
     act.kind == Action::LibAct && data.last().is_some_and(|last| last.desc.uarg == statement)
 }

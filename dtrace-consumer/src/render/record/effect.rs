@@ -100,12 +100,12 @@ impl Permit {
         is_permitted.then_some(Order(request))
     }
 
-    /// Whether it permits `exit` to set the exit status.
+    /// Returns whether it permits `exit` to set the exit status.
     pub(in crate::render) fn is_exit(self) -> bool {
         self.0 == Effect::Exit
     }
 
-    /// Whether it permits `setopt`.
+    /// Returns whether it permits `setopt`.
     pub(in crate::render) fn is_setopt(self) -> bool {
         self.0 == Effect::Library(LibAction::Setopt)
     }

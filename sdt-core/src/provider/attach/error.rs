@@ -172,7 +172,7 @@ impl fmt::Display for AttachError {
 impl core::error::Error for AttachError {}
 
 impl AttachError {
-    /// Whether the image must not be unloaded: the framework still calls it. Until
+    /// Returns whether the image must not be unloaded: the framework still calls it. Until
     /// [`detach`](super::detach) has succeeded.
     pub const fn must_stay(&self) -> bool {
         matches!(self, Self::Attached | Self::InProgress | Self::MustStay { .. } | Self::Leaving(_))
@@ -201,7 +201,7 @@ pub struct Refusal {
     pub provider: RefusedProvider,
     /// The probe's name, if it was a probe.
     pub probe: Option<&'static CStr>,
-    /// Why.
+    /// The error.
     pub error: FrameworkError,
 }
 

@@ -23,7 +23,7 @@ use super::patcher::Patcher;
 /// What a site does when a CPU executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing.
+    /// The site does nothing: the probe is disabled.
     Nop,
     /// It raises a breakpoint exception, whose handler resumes in the cold block.
     Trap,

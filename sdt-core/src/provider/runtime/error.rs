@@ -65,7 +65,7 @@ pub enum AddError {
     Twice,
     /// More arguments than the framework supports.
     Arguments {
-        /// The given number.
+        /// The number of arguments that were given.
         given: usize,
         /// The greatest number.
         most: usize,
@@ -98,7 +98,7 @@ pub enum FireError {
     Arguments {
         /// The number of the probe's arguments.
         takes: usize,
-        /// The given number.
+        /// The number of arguments that were given.
         given: usize,
     },
 }

@@ -393,7 +393,7 @@ impl Provider {
         self.opened().map(|opened| opened.name)
     }
 
-    /// Whether it is open.
+    /// Returns whether it is open.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }

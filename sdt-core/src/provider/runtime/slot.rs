@@ -111,7 +111,7 @@ impl Slot {
         }
     }
 
-    /// Returns whether the provider at this address owns the slot. A slot without an owner becomes that provider's, for good.
+    /// Returns whether the provider at this address owns the slot. A slot without an owner becomes that provider's and stays it.
     pub(super) fn belongs_to(&self, provider: *const ()) -> bool {
         let provider = provider.cast_mut();
         let none = core::ptr::null_mut();
@@ -213,7 +213,7 @@ impl Slot {
         self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).is_ok()
     }
 
-    /// Whether it is enabled. Probe context.
+    /// Returns whether it is enabled. Probe context.
     #[inline]
     pub(super) fn is_enabled(&self) -> bool {
         // Relaxed: the framework loads it once more, with acquire.

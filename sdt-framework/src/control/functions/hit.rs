@@ -16,7 +16,7 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::function_hit`](crate::Dtrace::function_hit).
     ///
     /// # Safety
-    /// As there.
+    /// The contract of `Dtrace::function_hit`.
     pub(crate) unsafe fn function_hit(&self, registers: &mut arch::Registers) -> bool {
         let Some(table) = self.functions.get() else { return false };
         let address = arch::address(registers);

@@ -108,7 +108,7 @@ impl Piece {
     }
 }
 
-/// Whether a line with these rights may use any probe of a module.
+/// Returns whether a line with these rights may use any probe of a module.
 fn may_see(tracer: &dyn Tracer, rights: Rights, module: &[u8]) -> bool {
     if rights.kernel() {
         return true;

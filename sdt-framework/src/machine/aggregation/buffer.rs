@@ -99,7 +99,7 @@ impl<'a> Buffer<'a> {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -158,7 +158,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Whether a record begins with these words.
+    /// Returns whether a record begins with these words.
     #[inline(always)]
     fn begins(&self, at: usize, keys: &[u64]) -> bool {
         let its = self.words.get(at..).and_then(|words| words.get(..keys.len()));

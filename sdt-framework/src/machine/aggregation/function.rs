@@ -163,7 +163,7 @@ fn level(it: &Lquantize, value: u64) -> usize {
     level.min(it.levels.into()) as usize + 1
 }
 
-/// Whether buckets have whole numbers for bounds, and each magnitude equal ones.
+/// Returns whether buckets have whole numbers for bounds, and each magnitude equal ones.
 fn is_linear(it: &Llquantize) -> bool {
     let (factor, steps) = (u64::from(it.factor), u64::from(it.steps));
     if factor < 2 || it.low >= it.high || steps < factor {

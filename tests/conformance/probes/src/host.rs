@@ -12,10 +12,10 @@ sdt_provider!(hosts);
 #[unsafe(no_mangle)]
 static HOST_ENCODING: Encoding = sdt_core::site::ENCODING;
 
-/// As many as there are registers that a function need not save, but a few.
+/// Slightly fewer than the registers that a function need not save.
 const FLOATS: usize = 16;
 
-/// As many as there are registers on aarch64, but the platform's, the frame's, that of the return address and one.
+/// The registers of aarch64, without the platform register, the frame pointer, the link register and one more.
 const WORDS: usize = 27;
 
 /// Hides a value from the optimiser.

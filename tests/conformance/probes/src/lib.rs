@@ -36,7 +36,7 @@ sdt_provider! {
 sdt_provider! {
     /// The same, of six arguments.
     sides_of_15 {
-        /// Six.
+        /// Six arguments.
         fn six(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64);
     }
 }

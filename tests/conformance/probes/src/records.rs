@@ -64,7 +64,7 @@ sdt_provider! {
 sdt_provider! {
     /// The greatest number of arguments since 15.
     conformance_of_15 {
-        /// Six.
+        /// Six arguments.
         fn six(a: u64, b: u64, c: u64, d: u64, e: u64, f: &CStr);
     }
 }

@@ -85,7 +85,7 @@ fn stored_vectors(word: u32) -> Vec<u32> {
     }
 }
 
-/// Whether an instruction of aarch64's, other than of vectors, reads a general register.
+/// Returns whether an instruction of aarch64's, other than of vectors, reads a general register.
 fn reads(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
     let (t, n, t2, m) = (is(0), is(5), is(10), is(16));
@@ -115,7 +115,7 @@ fn reads(word: u32, register: u32) -> bool {
     }
 }
 
-/// Whether it writes one: by the same tables, as far as compilers save and restore.
+/// Returns whether it writes one: by the same tables, as far as compilers save and restore.
 fn writes(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
     match bits(word, 25, 4) {

@@ -283,7 +283,7 @@ impl Case {
         self.cleans >> (number % 8) & 1 != 0
     }
 
-    /// Whether all programs have to pass.
+    /// Returns whether all programs have to pass.
     pub fn is_valid(&self) -> bool {
         let any = |step: &Step| matches!(step, Step::Any { .. });
         !self.programs.iter().take(8).any(|code| code.steps.iter().any(any))

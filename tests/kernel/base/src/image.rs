@@ -31,7 +31,7 @@ pub struct Segment {
     pub protection: Protection,
 }
 
-/// Whether all of these bytes are memory with this protection, in the image at `base`.
+/// Returns whether all of these bytes are memory with this protection, in the image at `base`.
 pub fn holds(
     base: u64,
     segments: &[Segment],
@@ -99,12 +99,12 @@ impl Image {
         CStr::from_bytes_until_nul(self.from(address)?).ok()
     }
 
-    /// Whether all of these bytes are memory of the module with this protection.
+    /// Returns whether all of these bytes are memory of the module with this protection.
     pub fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
         holds(self.base, &self.segments, address, size, protection)
     }
 
-    /// Whether an address is that of code of the module.
+    /// Returns whether an address is that of code of the module.
     pub fn is_code(&self, address: u64) -> bool {
         self.segments.iter().any(|segment| {
             let start = self.base + segment.offset as u64;

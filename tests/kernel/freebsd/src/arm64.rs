@@ -20,7 +20,7 @@ pub struct TrapFrame {
     pub elr: u64,
     /// The processor state it returns to.
     pub spsr: u64,
-    /// Why it came.
+    /// The cause of the exception.
     pub esr: u64,
     /// The faulting address, if the exception has one.
     pub far: u64,

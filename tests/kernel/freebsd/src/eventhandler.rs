@@ -156,12 +156,12 @@ impl List {
         live.len()
     }
 
-    /// Whether a handler that was deregistered cannot be running any more.
+    /// Returns whether a handler that was deregistered cannot be running any more.
     pub fn is_gone(&self, tag: Tag) -> bool {
         !self.state.lock().dead.contains(&tag)
     }
 
-    /// Whether nothing that was deregistered can be running any more.
+    /// Returns whether nothing that was deregistered can be running any more.
     pub fn is_settled(&self) -> bool {
         self.state.lock().dead.is_empty()
     }

@@ -25,7 +25,7 @@ const RELEASE_13_0: u32 = 1_300_139;
 /// one emulates less and has fewer symbols, and a module that works there works on the newer ones.
 const LIKE_MAIN: u32 = 1_500_000;
 
-/// Whether `dtrace_invop_start` emulates `nop` on arm64 and `c.nop` on riscv.
+/// Returns whether `dtrace_invop_start` emulates `nop` on arm64 and `c.nop` on riscv.
 ///
 /// `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`: 13.0-CURRENT of 1300010 and
 /// 13.0-RELEASE do not; main does.
@@ -33,7 +33,7 @@ pub const fn emulates_nop(release: Release) -> bool {
     release.version() >= LIKE_MAIN
 }
 
-/// Whether modules' text is writable at the address at which it is executed, although it is not on newer releases.
+/// Returns whether modules' text is writable at the address at which it is executed, although it is not on newer releases.
 ///
 /// It is on arm64 in 1300010 and 13.0-RELEASE, where fbt stores to it directly (`fbt_patch_tracepoint` in
 /// `sys/cddl/dev/fbt/aarch64/fbt_isa.c`). In main fbt asks `arm64_get_writable_addr` for an alias.
@@ -41,14 +41,14 @@ pub const fn has_writable_text(release: Release, machine: Machine) -> bool {
     matches!(machine, Machine::Aarch64) && release.version() < LIKE_MAIN
 }
 
-/// Whether a symbol that some releases have as a function is a variable in this one, which holds a function's address.
+/// Returns whether a symbol that some releases have as a function is a variable in this one, which holds a function's address.
 ///
 /// `arm64_icache_sync_range`: a function in 1300010, a variable in 13.0-RELEASE and main (`sys/arm64/include/cpufunc.h`).
 pub const fn is_variable(release: Release, name: &str) -> bool {
     matches!(name.as_bytes(), b"arm64_icache_sync_range") && release.version() >= RELEASE_13_0
 }
 
-/// Whether a release has a symbol, of those that are not in every one.
+/// Returns whether a release has a symbol, of those that are not in every one.
 pub const fn has_symbol(release: Release, name: &str) -> bool {
     match name.as_bytes() {
         b"sdt_probe" | b"sdt_probe6" => matches!(release.generation(), Generation::Patched),

@@ -31,7 +31,7 @@ pub struct TrapFrame {
     pub sstatus: u64,
     /// The address or instruction that caused the exception, if it has one.
     pub stval: u64,
-    /// Why it came.
+    /// The cause of the exception.
     pub scause: u64,
 }
 

@@ -111,7 +111,7 @@ impl ModCtl {
         unsafe { CStr::from_ptr(self.modname) }
     }
 
-    /// Whether it is loaded.
+    /// Returns whether it is loaded.
     pub fn is_loaded(&self) -> bool {
         self.loaded.load(Ordering::Acquire) != 0
     }
@@ -153,7 +153,7 @@ impl ModInfo {
         }
     }
 
-    /// Whether it is the linkage that is asked for.
+    /// Returns whether it is the linkage that is asked for.
     pub const fn wants_linkage(&self) -> bool {
         self.info == MI_INFO_LINKAGE
     }
@@ -163,7 +163,7 @@ impl ModInfo {
 pub trait Kernel {
     /// Its memory and console.
     fn memory(&self) -> &dyn Memory;
-    /// Whether a module is part of the kernel and loaded from the start: `drv/dtrace`.
+    /// Returns whether a module is part of the kernel and loaded from the start: `drv/dtrace`.
     fn is_built_in(&self, module: &str) -> bool;
     /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
     /// one.

@@ -111,7 +111,7 @@ fn type_name(kind: u32) -> String {
 }
 
 impl Refusal {
-    /// Whether illumos, which trusts the file in this, would have panicked, or gone on with spoilt memory.
+    /// Returns whether illumos, which trusts the file in this, would have panicked, or gone on with spoilt memory.
     pub fn would_have_panicked(&self) -> bool {
         matches!(self, Self::Truncated(_) | Self::Unsound { .. })
     }

@@ -197,7 +197,7 @@ impl Sdt {
 }
 
 impl Patchpoint {
-    /// Whether the module is loaded, and not again.
+    /// Returns whether the module is loaded, and not again.
     fn is_live(&self) -> bool {
         self.ctl.is_loaded() && self.ctl.loadcnt.load(Ordering::Relaxed) == self.loadcnt
     }

@@ -71,7 +71,7 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     found.map(|(_, address)| address)
 }
 
-/// Whether an exported function has this address.
+/// Returns whether an exported function has this address.
 pub(crate) fn is_exported(address: u64) -> bool {
     all().any(|(_, exported)| exported == address)
 }

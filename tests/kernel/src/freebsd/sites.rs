@@ -68,7 +68,7 @@ fn own(id: u32) -> Vec<FiringSite> {
         .collect()
 }
 
-/// Whether the record at an address of a file's data is that of a probe with this id.
+/// Returns whether the record at an address of a file's data is that of a probe with this id.
 fn is_of(record: u64, id: u32) -> bool {
     let record = record as *const Probe;
     if !record.is_aligned() {

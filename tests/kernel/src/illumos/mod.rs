@@ -26,7 +26,7 @@ use crate::system::{self, FiringSite, System, Trap, refusal};
 use machine::{MARKING, MODULES};
 use sdt::SDT;
 
-/// Makes this illumos for good: loads and attaches `drv/dtrace` and `drv/sdt`, once.
+/// Makes this kernel illumos until the machine is reset: loads and attaches `drv/dtrace` and `drv/sdt`, once.
 ///
 /// # Errors
 /// A module of FreeBSD's is loaded, this is illumos with another marking already, or the framework has no room for the

@@ -63,7 +63,7 @@ impl Programs {
         Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: Totals::now() })
     }
 
-    /// Whether they are on this probe.
+    /// Returns whether they are on this probe.
     pub(super) fn are_on(&self, which: Which) -> bool {
         which.probe().id().is_some_and(|id| self.probes.contains(&id.get()))
     }

@@ -241,7 +241,7 @@ fn reason(syndrome: u64) -> &'static str {
     }
 }
 
-/// Whether a panicking kernel has tried to end a QEMU that does not take semihosting calls.
+/// Returns whether a panicking kernel has tried to end a QEMU that does not take semihosting calls.
 fn is_exit(frame: &TrapFrame) -> bool {
     // SAFETY: the instruction has just been executed.
     panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING

@@ -34,9 +34,9 @@ pub struct Packet {
     pub hp: Mblk,
     /// Two addresses, and one of the underlay.
     pub src: Ip6,
-    /// See above.
+    /// The source address.
     pub dst: Ip6,
-    /// See above.
+    /// The destination address.
     pub underlay: Ip6,
     /// An address of IPv4.
     pub group: [u8; 4],

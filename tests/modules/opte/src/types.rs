@@ -78,16 +78,16 @@ pub struct Ip6 {
 pub enum AddrPair {
     /// Of IPv4.
     V4 {
-        /// Where from.
+        /// The source.
         src: [u8; 4],
-        /// Where to.
+        /// The destination.
         dst: [u8; 4],
     } = 2,
     /// Of IPv6.
     V6 {
-        /// Where from.
+        /// The source.
         src: Ip6,
-        /// Where to.
+        /// The destination.
         dst: Ip6,
     } = 26,
 }
@@ -145,7 +145,7 @@ impl fmt::Display for ParseError {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mblk {
-    /// Bytes.
+    /// The size in bytes.
     pub len: usize,
 }
 

@@ -84,7 +84,7 @@ pub struct Oracle<'a> {
 /// The effects of programs that ended without a fault, and the faults of the others.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Instructions.
+    /// The instructions.
     pub opcodes: BTreeSet<Opcode>,
     /// Subroutines, by name.
     pub subrs: BTreeSet<&'static str>,

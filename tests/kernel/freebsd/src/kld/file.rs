@@ -59,7 +59,7 @@ impl File {
         }
     }
 
-    /// Whether all of these bytes are memory of the file with this protection.
+    /// Returns whether all of these bytes are memory of the file with this protection.
     pub(super) fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
         holds(self.base, &self.segments, address, size, protection)
     }
@@ -98,7 +98,7 @@ pub struct FileSymbol {
     pub name: String,
     /// Its start.
     pub address: u64,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
 }
 

@@ -14,7 +14,7 @@ pub trait Kernel {
     fn memory(&self) -> &dyn Memory;
     /// The address of a symbol that the kernel exports.
     fn symbol(&self, name: &str) -> Option<u64>;
-    /// Whether a function of the kernel that modules may have called is at this address.
+    /// Returns whether a function of the kernel that modules may have called is at this address.
     fn is_function(&self, address: u64) -> bool;
     /// Calls `void (*)(const void *)` of a module or the kernel on behalf of a file that is mapped.
     fn call(&self, linker: &Linker<Self>, function: u64, argument: u64)

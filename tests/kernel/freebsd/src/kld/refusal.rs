@@ -53,7 +53,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether FreeBSD, which does not check this, would have panicked or corrupted memory.
+    /// Returns whether FreeBSD, which does not check this, would have panicked or corrupted memory.
     pub fn would_have_panicked(&self) -> bool {
         match self {
             Self::File(error) => error.would_have_panicked(),

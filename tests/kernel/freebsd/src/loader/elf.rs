@@ -22,12 +22,12 @@ pub(super) struct Object<'a> {
     symbol_names: &'a [u8],
 }
 
-/// Whether a section has a flag.
+/// Returns whether a section has a flag.
 pub(super) fn has(section: &SectionHeader64<LE>, flag: elf::SectionFlags) -> bool {
     section.sh_flags.get(LE).contains(flag)
 }
 
-/// Whether a section takes memory in the kernel.
+/// Returns whether a section takes memory in the kernel.
 pub(super) fn is_loaded(section: &SectionHeader64<LE>) -> bool {
     section.sh_size.get(LE) != 0
         && has(section, elf::SHF_ALLOC)

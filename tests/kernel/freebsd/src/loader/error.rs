@@ -88,7 +88,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether FreeBSD, which does not check this, would have panicked or corrupted memory. It refuses all other files itself.
+    /// Returns whether FreeBSD, which does not check this, would have panicked or corrupted memory. It refuses all other files itself.
     pub fn would_have_panicked(&self) -> bool {
         match self {
             Self::Name { .. }

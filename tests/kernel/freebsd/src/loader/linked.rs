@@ -130,7 +130,7 @@ impl Linked {
         self.bytes()[range].as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes))
     }
 
-    /// Whether a function of the module starts at an address, as far as its symbols tell.
+    /// Returns whether a function of the module starts at an address, as far as its symbols tell.
     pub fn starts_function(&self, address: u64) -> bool {
         self.is_code(address) && (self.starts.is_empty() || self.starts.contains(&address))
     }

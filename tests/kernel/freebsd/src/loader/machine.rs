@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// Whether its modules are shared objects.
+    /// Returns whether its modules are shared objects.
     pub(super) const fn has_shared_objects(self) -> bool {
         !matches!(self, Self::X86_64)
     }
@@ -44,7 +44,7 @@ impl Machine {
         if self.has_shared_objects() { "link_elf" } else { "link_elf_obj" }
     }
 
-    /// Whether a relocation looks at its symbol at all.
+    /// Returns whether a relocation looks at its symbol at all.
     pub(super) fn uses_symbol(self, kind: RelocationType) -> bool {
         match self {
             Self::X86_64 => x86_64::uses_symbol(kind),

@@ -99,7 +99,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.providers.is_empty() && self.probes.is_empty()
     }

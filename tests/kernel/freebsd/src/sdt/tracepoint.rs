@@ -49,7 +49,7 @@ impl Tracepoint {
         self.target.wrapping_sub(self.origin(machine)) as i64
     }
 
-    /// Whether the kernel takes it. That arm64's also looks whether it could write there, is left to
+    /// Returns whether the kernel takes it. That arm64's also looks whether it could write there, is left to
     /// [`Records`](super::Records).
     pub fn is_valid(self, machine: Machine) -> bool {
         let Self { patchpoint, target } = self;

@@ -25,7 +25,7 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         self.unlink(file.id) && self.unload_providers(file.id)
     }
 
-    /// Whether probes of a file are enabled (`nenabled` in its `struct linker_file`).
+    /// Returns whether probes of a file are enabled (`nenabled` in its `struct linker_file`).
     fn is_enabled(&self, file: u32) -> bool {
         self.probes.lock().all.values().any(|probe| probe.file == file && probe.enabled)
     }

@@ -54,7 +54,7 @@ pub struct Linked {
 }
 
 impl Symbol {
-    /// Whether other modules may use it: `get_syms` compares it with theirs.
+    /// Returns whether other modules may use it: `get_syms` compares it with theirs.
     pub fn is_exported(&self) -> bool {
         let defined = self.section != elf::SHN_UNDEF && self.section.0 < elf::SHN_LORESERVE;
         self.binding == elf::STB_GLOBAL && defined
@@ -114,7 +114,7 @@ impl Linked {
         exported.find(|symbol| symbol.name == name).map(|symbol| symbol.value)
     }
 
-    /// Whether an address is in the module (`kobj_addrcheck`).
+    /// Returns whether an address is in the module (`kobj_addrcheck`).
     pub fn holds(&self, address: u64) -> bool {
         self.text.contains(&address) || self.data.contains(&address)
     }

@@ -58,7 +58,7 @@ pub(crate) fn affinity() -> u64 {
     MPIDR_EL1.get() & 0xff_00ff_ffff
 }
 
-/// Whether interrupts are on. Probe context.
+/// Returns whether interrupts are on. Probe context.
 pub(crate) fn interrupts_enabled() -> bool {
     !DAIF.is_set(DAIF::I)
 }
@@ -88,7 +88,7 @@ pub(crate) fn wait_for_interrupt() {
     restore_interrupts(true);
 }
 
-/// Stops this CPU for good. Any context.
+/// Stops this CPU. It does not return. Any context.
 pub(crate) fn halt() -> ! {
     interrupts_off();
     loop {

@@ -14,7 +14,7 @@ use super::{cpu, layout};
 pub(crate) const RENDEZVOUS: IntId = IntId::sgi(0);
 /// The interrupt that ends a CPU's sleep.
 pub(crate) const WAKE: IntId = IntId::sgi(1);
-/// The interrupt that stops a CPU for good.
+/// The interrupt that stops a CPU until the machine is reset.
 pub(crate) const STOP: IntId = IntId::sgi(2);
 /// The virtual timer's interrupt (Arm BSA).
 pub(crate) const TIMER: IntId = IntId::ppi(11);

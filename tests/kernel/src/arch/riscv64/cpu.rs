@@ -104,7 +104,7 @@ pub(crate) fn wait_for_interrupt() {
     unsafe { sstatus::set_sie() };
 }
 
-/// Stops this CPU for good. Any context.
+/// Stops this CPU. It does not return. Any context.
 pub(crate) fn halt() -> ! {
     loop {
         interrupts_off();

@@ -70,7 +70,7 @@ pub(crate) fn id() -> u8 {
     (if has_x2apic() { register } else { register >> 24 }) as u8
 }
 
-/// Whether CPUs have x2APIC, which the crate uses then: ids are at another place in the registers.
+/// Returns whether CPUs have x2APIC, which the crate uses then: ids are at another place in the registers.
 fn has_x2apic() -> bool {
     __cpuid(1).ecx & 1 << 21 != 0
 }

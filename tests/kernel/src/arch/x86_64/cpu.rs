@@ -85,7 +85,7 @@ pub(crate) fn current() -> usize {
     number
 }
 
-/// Whether interrupts are on. Probe context.
+/// Returns whether interrupts are on. Probe context.
 pub(crate) fn interrupts_enabled() -> bool {
     x86_64::instructions::interrupts::are_enabled()
 }
@@ -110,7 +110,7 @@ pub(crate) fn wait_for_interrupt() {
     x86_64::instructions::interrupts::enable_and_hlt();
 }
 
-/// Stops this CPU for good. Any context.
+/// Stops this CPU. It does not return. Any context.
 pub(crate) fn halt() -> ! {
     loop {
         x86_64::instructions::interrupts::disable();

@@ -16,7 +16,7 @@ sdt_provider! {
     pub declared {
         /// Every kind.
         fn values(packet: &Packet, next: *const Packet => "bufinfo_t *", text: &CStr);
-        /// Not there.
+        /// Compiled out.
         #[cfg(any())]
         fn absent();
     }
@@ -52,7 +52,7 @@ fn costly(value: u64) -> u64 {
     value + 1
 }
 
-/// Fires all of them, those of others, too.
+/// Fires the probes of this crate, and those that the facade declares.
 pub fn fire(value: u64) {
     let packet = Packet { len: 1, next: core::ptr::null() };
     sdt_probe!(declared::values, &packet, packet.next, c"text");

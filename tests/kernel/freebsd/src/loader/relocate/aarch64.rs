@@ -10,7 +10,7 @@ const BRANCH_26: u32 = 0x03ff_ffff;
 const BRANCH_19: u32 = 0x00ff_ffe0;
 const BRANCH_14: u32 = 0x0007_ffe0;
 
-/// Whether a relocation looks at its symbol at all.
+/// Returns whether a relocation looks at its symbol at all.
 pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
     !matches!(kind, elf::R_AARCH64_NONE | elf::R_AARCH64_RELATIVE | elf::R_AARCH64_IRELATIVE)
 }

@@ -5,7 +5,7 @@ use object_core::elf::{self, RelocationType};
 
 use super::{Field, Relocation, RelocationError};
 
-/// Whether a relocation looks at its symbol at all.
+/// Returns whether a relocation looks at its symbol at all.
 pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
     !matches!(kind, elf::R_X86_64_NONE | elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE)
 }

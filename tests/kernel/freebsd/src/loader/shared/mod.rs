@@ -290,7 +290,7 @@ impl<'a> Shared<'a> {
 /// A word of the hash table.
 type Word = U32<LE>;
 
-/// Whether a symbol counts as one that the file defines.
+/// Returns whether a symbol counts as one that the file defines.
 fn is_defined(symbol: &Sym64<LE>) -> bool {
     symbol.st_shndx.get(LE) != elf::SHN_UNDEF
 }
