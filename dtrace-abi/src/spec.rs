@@ -176,9 +176,9 @@ impl Spec {
         name: Pattern::Any,
     };
 
-    /// The description that `text` is, its pieces, divided by `:`, filling the fields from the right:
-    /// the last piece is field `last`, the piece before it the field before. White space around a piece
-    /// is left out, as libdtrace does (`dtrace_xstr2desc`).
+    /// Parses a description. Colons separate its pieces, and the last piece is the field `last`, the piece before it the field
+    /// before, and so on. Other fields match everything. White space around a piece is ignored, as libdtrace does
+    /// (`dtrace_xstr2desc`).
     ///
     /// ```
     /// use dtrace_abi::spec::{Field, Spec};

@@ -524,9 +524,9 @@ impl<H: Host> Dtrace<H> {
     }
 }
 
-/// # A consumer sends programs
+/// # A consumer sends options and programs
 ///
-/// And options, both before it [starts](Self::go).
+/// It does so before it [starts](Self::go).
 impl<H: Host> Dtrace<H> {
     /// Sets an option of a consumer by its number (`DTRACEOPT_*`), before it starts. Options that only concern the consumer
     /// itself are accepted and ignored.

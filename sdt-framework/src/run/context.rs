@@ -69,8 +69,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         unsafe { &mut *(*self.here.work.get()).tuple }
     }
 
-    /// Returns whether the consumer has timed out; then nothing is recorded for it any more (`dtrace_deadman_timeout`). A consumer with
-    /// destructive programs does not time out.
+    /// Returns whether the consumer has timed out; then nothing is recorded for it any more (`dtrace_deadman_timeout`). A
+    /// consumer with destructive programs does not time out.
     #[inline]
     pub(crate) fn is_dead(self, now: u64) -> bool {
         let is_late = now.saturating_sub(self.state.last_heard()) > PATIENCE;
