@@ -16,7 +16,7 @@ use dtrace_protocol::{
 };
 use sdt_core::ops::Privileges;
 use sdt_core::patch::Patcher;
-use sdt_framework::server::{Lost, NoSites, Server, Stream};
+use sdt_framework::server::{Lost, NoSites, Server, Stream, Tracer};
 use sdt_framework::{
     Config, ConsumerId, FunctionError, FunctionSite, FunctionText, Record, Registers, Rights,
     Which, records,
@@ -402,6 +402,24 @@ fn sites_that_are_wrong_are_refused() {
         kernel.add(consumer, &[entry(name, LEAF, RET)]);
     }
     dtrace.close(consumer).unwrap();
+}
+
+/// A CPU that has not synchronised can still hit a breakpoint that was removed, so its site must exist until then.
+#[test]
+fn sites_are_freed_after_the_text_is_synchronised_also_during_a_batch() {
+    let kernel = kernel();
+    let dtrace = kernel.dtrace;
+    let consumer = dtrace.open().unwrap();
+    kernel.add(consumer, &[entry("twice", TWICE, PUSH)]);
+    assert_eq!(dtrace.enable(consumer, &spec("fbt:::")), Ok(1));
+    let synchronised = || TEXT.synchronised.load(Ordering::Relaxed);
+    let tracer: &dyn Tracer = dtrace;
+    tracer.adding_functions(&mut || {
+        let before = synchronised();
+        dtrace.close(consumer).unwrap();
+        assert_ne!(synchronised(), before);
+    });
+    assert_eq!(text(), kernel.original);
 }
 
 #[test]
