@@ -231,6 +231,7 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     if unsafe { function(frame) } {
         return;
     }
+    let sp = frame.sp;
     // SAFETY: `frame` is the live frame of this breakpoint; the third argument is 0 on riscv.
     let answer = unsafe {
         system::current().trap(system::Trap {
@@ -252,5 +253,7 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     };
     // SAFETY: `frame` is that of a breakpoint in place of this instruction: the handler that claimed it says so.
     unsafe { emulated.carry_out(frame) };
+    // On FreeBSD, the return takes the stack pointer from where the frame is, and handlers of modules may change the one in it.
+    frame.sp = sp;
     counters::breakpoint();
 }
