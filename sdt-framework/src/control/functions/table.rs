@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 
 use sdt_core::ops::ProviderId;
 
+use super::arch;
 use super::sites::Sites;
 use super::text::FunctionText;
 use crate::base::sync::{AtomicBool, AtomicUsize};
@@ -36,9 +37,11 @@ impl Functions {
         }
     }
 
-    /// Returns the provider, if it is registered. Probe context.
+    /// Returns the provider, if it is registered. On other architectures there is none, and the compiler leaves out the code that
+    /// would use it. Probe context.
+    #[inline]
     pub(super) fn get(&self) -> Option<&Table> {
-        self.table.get()
+        if arch::IS_SUPPORTED { self.table.get() } else { None }
     }
 
     /// Runs `change`, and then makes all CPUs execute the text that it changed.
