@@ -544,8 +544,10 @@ pub struct Status {
     pub cpus: u32,
     /// Number of the operating system (`dtrace_abi::System`).
     pub system: u8,
-    /// Enabled timers that do not fire, because the host does not drive them.
+    /// Enabled timers that do not fire, or not on all CPUs, because the host does not drive them.
     pub late_timers: u32,
+    /// Threads that `profile-N` does not sample.
+    pub unsampled_threads: u32,
     /// The number of greeted channels.
     pub channels: u32,
     /// The number of hits that reached the framework since its start.

@@ -239,8 +239,18 @@ impl<H: Host> Dtrace<H> {
         self.0.tick(kernel_pc, process_pc)
     }
 
-    /// Returns the number of enabled timers that are overdue by two seconds on every CPU on which they fire: the host does not call
-    /// [`tick`](Self::tick) when it should. `dtrace` prints a message then. Callable anywhere.
+    /// Fires the probe `profile-N` whose number [`Host::sample_threads`] received, in the sampled thread. The arguments are the
+    /// interrupted program counter in the kernel and in a process, one of them 0, and the nanoseconds by which the sample is late.
+    /// Does nothing if the probe was disabled meanwhile.
+    ///
+    /// Probe context: for an interrupt or signal handler of the thread.
+    pub fn sample(&self, timer: usize, kernel_pc: u64, process_pc: u64, late: u64) {
+        self.0.sample(timer, kernel_pc, process_pc, late);
+    }
+
+    /// Returns the number of enabled timers that are overdue by two seconds on every CPU on which they fire, or on a CPU that has
+    /// recorded a hit: the host does not call [`tick`](Self::tick) when or where it should. `dtrace` prints a message then.
+    /// Callable anywhere.
     pub fn late_timers(&self) -> u32 {
         self.0.late_timers()
     }
@@ -804,6 +814,10 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn late_timers(&self) -> u32 {
         self.late_timers()
+    }
+
+    fn unsampled_threads(&self) -> u32 {
+        self.host().unsampled_threads()
     }
 
     fn counters(&self) -> Counters {

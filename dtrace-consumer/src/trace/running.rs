@@ -123,23 +123,30 @@ impl Running {
         }
     }
 
-    /// Checks from time to time whether the kernel drives its timers.
+    /// Checks from time to time whether the kernel drives its timers and samples its threads.
     pub(super) fn check_timers(&mut self) {
         self.timers = Some(Instant::now() + TIMERS);
     }
 
-    /// Reports once that the kernel does not drive its timers.
+    /// Reports once that the kernel does not drive its timers, or does not sample all threads.
     fn report_timers(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
         if self.timers.is_none_or(|next| Instant::now() < next) {
             return Ok(());
         }
         self.check_timers();
-        let late = self.kernel.ask(Client::status)?.late_timers;
+        let status = self.kernel.ask(Client::status)?;
+        let (late, unsampled) = (status.late_timers, status.unsampled_threads);
         if late != 0 {
             self.timers = None;
             sink.message(&format!(
-                "{late} of the enabled timers do not fire: the kernel does not call tick of sdt-framework; with a one-shot timer, it has \
-                 to implement timers_changed\n"
+                "{late} of the enabled timers do not fire, or not on every CPU: the kernel does not call tick of sdt-framework on each CPU; \
+                 with a one-shot timer, it has to implement timers_changed\n"
+            ))?;
+        }
+        if unsampled != 0 {
+            self.timers = None;
+            sink.message(&format!(
+                "profile-N does not sample {unsampled} of the threads: they block its signal, have a seccomp filter of their own, or get no timer from the system\n"
             ))?;
         }
         Ok(())

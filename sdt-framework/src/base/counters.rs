@@ -121,6 +121,11 @@ impl PerCpu {
         InProbe { cpu: self, before }
     }
 
+    /// Returns whether this CPU has recorded or counted a hit.
+    pub(crate) fn has_hits(&self) -> bool {
+        self.hits.load(Ordering::Relaxed) != 0
+    }
+
     /// Returns whether this CPU is in probe context: exact on this CPU, a guess on others.
     #[inline(always)]
     pub(crate) fn is_in_probe(&self) -> bool {

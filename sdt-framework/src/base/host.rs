@@ -92,6 +92,22 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// host that calls `tick` at each interrupt of a periodic timer has nothing to do.
     fn timers_changed(&self) {}
 
+    /// Starts to sample the threads of this host, for a probe `profile-N` that was enabled: each thread calls
+    /// [`sample`](crate::Dtrace::sample) with the number `timer` after every `interval` nanoseconds of its own CPU time. `None`
+    /// ends this, because the probe was disabled. Returns whether the host samples threads. If not, which is the default,
+    /// [`tick`](crate::Dtrace::tick) fires `profile-N` on each CPU.
+    ///
+    /// For a host without CPUs of its own, such as a process. Called like [`timers_changed`](Self::timers_changed).
+    fn sample_threads(&self, _timer: usize, _interval: Option<u64>) -> bool {
+        false
+    }
+
+    /// Returns the number of threads that [`sample_threads`](Self::sample_threads) cannot sample. `dtrace` prints a message
+    /// if there are any.
+    fn unsampled_threads(&self) -> u32 {
+        0
+    }
+
     /// Pauses a thread that waits for a [`SpinLock`], which calls this in a loop. A kernel without time slices lets other
     /// threads run here. Interrupts are on. The thread holds no lock of the framework, except possibly that of
     /// registration.

@@ -8,6 +8,7 @@ use sdt_core::ops::{
     ProviderId, ProviderOps, Stability,
 };
 
+use crate::base::counters::PerCpu;
 use crate::base::host::Host;
 use crate::base::sync::{AtomicBool, AtomicU32};
 use crate::base::word::Word;
@@ -78,6 +79,8 @@ struct Timer {
     is_listed: AtomicBool,
     /// Whether it fires on every CPU: `profile-N`.
     everywhere: AtomicBool,
+    /// Whether the host's threads fire it ([`Host::sample_threads`]), and not [`tick`](Control::tick).
+    is_sampled: AtomicBool,
 }
 
 /// Parses a name: whether the probe fires on every CPU, and its interval in nanoseconds.
@@ -270,7 +273,14 @@ impl<H: Host> Control<H> {
             self.wind(profile, index, timer);
         }
         timer.is_new.store(on, Ordering::Relaxed);
-        // Release: who finds it enabled finds when it fires.
+        if timer.everywhere.load(Ordering::Relaxed) {
+            let interval = on.then(|| timer.interval.get());
+            let is_sampled = self.host.sample_threads(index, interval);
+            timer.is_sampled.store(is_sampled, Ordering::Relaxed);
+        } else {
+            timer.is_sampled.store(false, Ordering::Relaxed);
+        }
+        // Release: a CPU that finds it enabled finds when and how it fires.
         timer.is_enabled.store(on, Ordering::Release);
         self.host.timers_changed();
     }
@@ -294,16 +304,26 @@ impl<H: Host> Control<H> {
         }
     }
 
-    /// Returns the number of enabled timers that are overdue by [`LATE`] on every CPU on which they fire: the host does not call
-    /// [`Dtrace::tick`](crate::Dtrace::tick).
+    /// [`Dtrace::late_timers`](crate::Dtrace::late_timers).
     pub(crate) fn late_timers(&self) -> u32 {
         let Some(profile) = self.profile.get() else { return 0 };
         let now = self.host.timestamp();
+        let is_overdue = |deadline: &Word| deadline.get().saturating_add(LATE) < now;
+        // A host may have room for more CPUs than there are. A CPU without any hit may not exist.
+        let exists = |cpu: usize| {
+            let cpus = self.shared().map_or(&[][..], |shared| shared.cpus);
+            cpus.get(cpu).is_some_and(PerCpu::has_hits)
+        };
         let is_late = |&(index, timer): &(usize, &Timer)| {
+            if !timer.is_enabled.load(Ordering::Acquire) || timer.is_sampled.load(Ordering::Relaxed)
+            {
+                return false;
+            }
             let cpus = if timer.everywhere.load(Ordering::Relaxed) { profile.cpus } else { 1 };
-            let mut deadlines = profile.of(index).iter().take(cpus);
-            timer.is_enabled.load(Ordering::Acquire)
-                && deadlines.all(|deadline| deadline.get().saturating_add(LATE) < now)
+            let deadlines = profile.of(index).get(..cpus).unwrap_or_default();
+            let is_late_here =
+                |(cpu, deadline): (usize, &Word)| is_overdue(deadline) && exists(cpu);
+            deadlines.iter().all(is_overdue) || deadlines.iter().enumerate().any(is_late_here)
         };
         let late = profile.timers.iter().enumerate().filter(is_late).count();
         u32::try_from(late).unwrap_or(u32::MAX)
@@ -317,7 +337,10 @@ impl<H: Host> Control<H> {
             let mut next: Option<u64> = None;
             for (index, timer) in profile.timers.iter().enumerate() {
                 let here = cpu == 0 || timer.everywhere.load(Ordering::Relaxed);
-                if !here || !timer.is_enabled.load(Ordering::Acquire) {
+                if !here
+                    || !timer.is_enabled.load(Ordering::Acquire)
+                    || timer.is_sampled.load(Ordering::Relaxed)
+                {
                     continue;
                 }
                 let Some(deadline) = profile.of(index).get(cpu) else { continue };
@@ -340,6 +363,25 @@ impl<H: Host> Control<H> {
     }
 }
 
+impl<H: Host> Control<H> {
+    /// [`Dtrace::sample`](crate::Dtrace::sample).
+    pub(crate) fn sample(&self, timer: usize, kernel_pc: u64, process_pc: u64, late: u64) {
+        let Some(timer) = self.profile.get().and_then(|profile| profile.timers.get(timer)) else {
+            return;
+        };
+        self.host.without_interrupts(|| {
+            let is_on = timer.is_enabled.load(Ordering::Acquire);
+            if is_on
+                && timer.is_sampled.load(Ordering::Relaxed)
+                && let Some(id) = ProbeId::new(timer.id.load(Ordering::Relaxed))
+            {
+                let args: [u64; ARGS] = [kernel_pc, process_pc, late, 0, 0, 0, 0, 0, 0, 0];
+                self.record(id.get(), Args::All(&args));
+            }
+        });
+    }
+}
+
 impl Timer {
     const fn new() -> Self {
         Self {
@@ -350,6 +392,7 @@ impl Timer {
             age: Word::new(),
             is_listed: AtomicBool::new(false),
             everywhere: AtomicBool::new(false),
+            is_sampled: AtomicBool::new(false),
         }
     }
 }

@@ -21,7 +21,8 @@ use crate::run::consumer::ConsumerId;
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
     /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus), [`system`](Self::system),
-    /// [`late_timers`](Self::late_timers) and [`counters`](Self::counters) refuse, too.
+    /// [`late_timers`](Self::late_timers), [`unsampled_threads`](Self::unsampled_threads) and [`counters`](Self::counters)
+    /// refuse, too.
     fn need_thread(&self) -> Result<(), ProbeContext>;
 
     /// CPUs that fire probes.
@@ -32,6 +33,9 @@ pub trait Tracer: Sync {
 
     /// The number of enabled timers that do not fire, because the host does not call [`Dtrace::tick`](crate::Dtrace::tick).
     fn late_timers(&self) -> u32;
+
+    /// The number of threads that `profile-N` does not sample ([`Host::unsampled_threads`](crate::Host::unsampled_threads)).
+    fn unsampled_threads(&self) -> u32;
 
     /// Returns the counters.
     fn counters(&self) -> Counters;

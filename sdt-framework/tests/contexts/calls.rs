@@ -228,6 +228,10 @@ fn boot() -> Vec<(&'static str, Call)> {
             w.dtrace.tick(0, 0);
             Worked
         }),
+        ("Dtrace::sample", |w| {
+            w.dtrace.sample(0, 0, 0, 0);
+            Worked
+        }),
         ("Dtrace::suspend", |w| {
             w.dtrace.suspend();
             assert_eq!(of(w.dtrace.close(w.consumer)), Refused, "it is probe context yet");

@@ -1,7 +1,7 @@
 //! A host that the tests of programs set as they want it.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use recording_host::cpus::Threads;
 use sdt_framework::kernel::{Destruction, Kernel as Knows, Number};
@@ -15,6 +15,10 @@ pub struct Machine {
     pub threads: Threads,
     pub now: AtomicU64,
     pub changes: AtomicUsize,
+    /// Whether it samples its threads.
+    pub samples: AtomicBool,
+    /// The intervals with which the framework has started and ended sampling, and the timers.
+    pub samplings: Mutex<Vec<(usize, Option<u64>)>>,
     /// The number of calls of `thread`.
     pub looks: AtomicUsize,
     /// The depth of nested interrupts.
@@ -52,6 +56,18 @@ unsafe impl Host for Machine {
 
     fn timers_changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sample_threads(&self, timer: usize, interval: Option<u64>) -> bool {
+        let samples = self.samples.load(Ordering::Relaxed);
+        if samples {
+            self.samplings.lock().unwrap().push((timer, interval));
+        }
+        samples
+    }
+
+    fn unsampled_threads(&self) -> u32 {
+        u32::from(self.samples.load(Ordering::Relaxed))
     }
 }
 

@@ -89,20 +89,79 @@ fn timers_that_the_host_does_not_drive_are_counted() {
         now(ms);
         assert_eq!(dtrace.late_timers(), late, "{ms} ms");
     }
-    // One CPU drives the profile, and no CPU the tick.
+    // CPU 1 drives the profile, but not CPU 0, on which BEGIN has fired.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             Threads::bind(1);
             dtrace.tick(0, 0);
         });
     });
-    assert_eq!(dtrace.late_timers(), 1);
+    assert_eq!(dtrace.late_timers(), 2);
     dtrace.tick(0, 0);
     assert_eq!(dtrace.late_timers(), 0);
     now(9000);
     assert_eq!(dtrace.late_timers(), 2);
     dtrace.close(x.id).unwrap();
     assert_eq!(dtrace.late_timers(), 0);
+}
+
+/// A CPU that has hit a probe exists, so `profile-N` has to fire on it.
+#[test]
+fn a_profile_on_some_cpus_only_counts_as_late() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(4).unwrap();
+    let x = kernel.consumer();
+    assert_eq!(x.enable("profile-10ms { trace(1); }"), 1);
+    x.go();
+    dtrace.host().now.store(3_000_000_000, Ordering::Relaxed);
+    dtrace.tick(0, 0);
+    assert_eq!(dtrace.late_timers(), 0, "the other CPUs may not exist");
+    let on_another = |f: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                Threads::bind(1);
+                f();
+            });
+        });
+    };
+    let id = sdt_core::ops::ProbeId::new(1).unwrap();
+    on_another(&|| dtrace.probe(id, &[0; 5]));
+    assert_eq!(dtrace.late_timers(), 1);
+    on_another(&|| {
+        dtrace.tick(0, 0);
+    });
+    assert_eq!(dtrace.late_timers(), 0);
+}
+
+/// A host that samples its threads fires `profile-N` itself, and `tick` fires only `tick-N`.
+#[test]
+fn a_host_can_sample_threads() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.host().samples.store(true, Ordering::Relaxed);
+    dtrace.register_profile(4).unwrap();
+    let x = kernel.consumer();
+    assert_eq!(x.enable("profile-10ms { trace(arg0); trace(arg1); trace(arg2); }"), 1);
+    assert_eq!(x.enable("tick-20ms { trace(1); }"), 1);
+    let samplings = || std::mem::take(&mut *dtrace.host().samplings.lock().unwrap());
+    assert_eq!(samplings(), [(0, Some(10_000_000))]);
+    x.go();
+    dtrace.host().now.store(5_000_000_000, Ordering::Relaxed);
+    assert_eq!(dtrace.late_timers(), 1, "the tick");
+    dtrace.tick(7, 7);
+    assert_eq!(dtrace.late_timers(), 0);
+    for timer in [0, 1, 2, 99] {
+        dtrace.sample(timer, 0, 5, 6);
+    }
+    let mut numbers = x.numbers();
+    numbers.sort();
+    assert_eq!(numbers, [vec![0, 5, 6], vec![1]]);
+    dtrace.close(x.id).unwrap();
+    assert_eq!(samplings(), [(0, None)]);
+    let hits = dtrace.counters().hits;
+    dtrace.sample(0, 0, 5, 6);
+    assert_eq!(dtrace.counters().hits, hits, "it is disabled");
 }
 
 #[test]

@@ -141,6 +141,7 @@ extern "C" fn main(count: i32, _: *const *const c_void) -> i32 {
     // SAFETY: it is no provider's that has a `getargval`.
     unsafe { dtrace.probe5(number, [0; 5]) };
     dtrace.tick(0, unknown(0));
+    dtrace.sample(unknown(0) as usize, 0, unknown(0), unknown(0));
     dtrace.suspend();
     dtrace.resume();
     dtrace.counters().hits as i32
