@@ -61,6 +61,9 @@ numbered! {
         Jailname = 0x0123, "jailname";
         /// FreeBSD only.
         Cpu = 0x0200, "cpu";
+        /// Hosts of `sdt-framework` only, with a number that neither kernel uses. On illumos it has the number of
+        /// [`Execargs`](Self::Execargs), and FreeBSD has no such variable.
+        Threadname = 0x0480, "threadname";
     }
 }
 
@@ -68,7 +71,7 @@ impl Builtin {
     /// Returns whether the kernel of a platform has it.
     pub const fn is_on(self, platform: Platform) -> bool {
         match self {
-            Self::Execargs | Self::Jid | Self::Jailname | Self::Cpu => {
+            Self::Execargs | Self::Jid | Self::Jailname | Self::Cpu | Self::Threadname => {
                 matches!(platform, Platform::Freebsd)
             }
             _ => true,

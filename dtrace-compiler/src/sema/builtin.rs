@@ -117,6 +117,7 @@ fn variables() -> Vec<Row> {
         ("probename", "1.0", variable(Builtin::Probename, STABLE, "string")),
         ("probeprov", "1.0", variable(Builtin::Probeprov, STABLE, "string")),
         ("stackdepth", "1.0", variable(Builtin::Stackdepth, STABLE, "uint32_t")),
+        ("threadname", "1.13", variable(Builtin::Threadname, STABLE, "string")),
         ("tid", "1.0", variable(Builtin::Tid, STABLE, "id_t")),
         ("timestamp", "1.0", variable(Builtin::Timestamp, STABLE, "uint64_t")),
         ("ucaller", "1.2", variable(Builtin::Ucaller, STABLE, "uint64_t")),

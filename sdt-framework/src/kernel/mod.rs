@@ -30,7 +30,7 @@ pub enum Number {
     Jid,
 }
 
-/// A text that describes the current process: a variable of D.
+/// A text that describes the current process or thread: a variable of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of D's variables")]
 pub enum Text {
@@ -38,6 +38,7 @@ pub enum Text {
     Zonename,
     Jailname,
     Execargs,
+    Threadname,
 }
 
 /// A question about a lock: a subroutine of D.

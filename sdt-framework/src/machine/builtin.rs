@@ -59,7 +59,11 @@ impl<K: Kernel> Firing<'_, K> {
             Builtin::Gid => Number::Gid,
             Builtin::Errno => Number::Errno,
             Builtin::Jid => Number::Jid,
-            Builtin::Execname | Builtin::Zonename | Builtin::Jailname | Builtin::Execargs => {
+            Builtin::Execname
+            | Builtin::Zonename
+            | Builtin::Jailname
+            | Builtin::Execargs
+            | Builtin::Threadname => {
                 self.need_process()?;
                 return self.named(variable);
             }

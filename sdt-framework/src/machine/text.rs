@@ -10,7 +10,8 @@ use crate::kernel::{Kernel, Text};
 const NAMES: usize = 4;
 
 /// The kernel's texts come behind the probe's four names.
-const KERNEL: [Text; 4] = [Text::Execname, Text::Zonename, Text::Jailname, Text::Execargs];
+const KERNEL: [Text; 5] =
+    [Text::Execname, Text::Zonename, Text::Jailname, Text::Execargs, Text::Threadname];
 
 /// The number of a variable's text.
 pub(crate) const fn item(variable: Builtin) -> Option<u32> {
@@ -23,6 +24,7 @@ pub(crate) const fn item(variable: Builtin) -> Option<u32> {
         Builtin::Zonename => 5,
         Builtin::Jailname => 6,
         Builtin::Execargs => 7,
+        Builtin::Threadname => 8,
         _ => return None,
     })
 }

@@ -68,6 +68,7 @@ impl Kernel for World {
             Text::Execname => b"dtrace",
             Text::Zonename | Text::Jailname => b"0",
             Text::Execargs => b"dtrace -s x.d",
+            Text::Threadname => b"main",
         })
     }
 

@@ -217,6 +217,7 @@ impl Kernel for Process {
         match which {
             Text::Execname => Some(self.machine.execname.as_bytes()),
             Text::Execargs => Some(self.machine.execargs.as_bytes()),
+            Text::Threadname => None,
             Text::Zonename | Text::Jailname => Some(self.machine.zonename.as_bytes()),
         }
     }

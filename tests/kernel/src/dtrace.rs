@@ -95,6 +95,7 @@ impl Kernel for Machine {
             Text::Zonename => Some(b"global"),
             Text::Jailname => Some(b"0"),
             Text::Execargs => Some(process::arguments()),
+            Text::Threadname => None,
         }
     }
 

@@ -33,6 +33,7 @@ impl Oracle<'_> {
                 5 => zero_ended(self.world.text(Text::Zonename)?),
                 6 => zero_ended(self.world.text(Text::Jailname)?),
                 7 => zero_ended(self.world.text(Text::Execargs)?),
+                8 => zero_ended(self.world.text(Text::Threadname)?),
                 _ => None,
             },
         }

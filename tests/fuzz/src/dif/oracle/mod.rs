@@ -399,13 +399,16 @@ impl<'a> Oracle<'a> {
             B::Probemod => text(1),
             B::Probefunc => text(2),
             B::Probename => text(3),
-            B::Execname | B::Zonename | B::Jailname | B::Execargs if !self.rights.process => {
+            B::Execname | B::Zonename | B::Jailname | B::Execargs | B::Threadname
+                if !self.rights.process =>
+            {
                 stop(Fault::UserPrivilege)
             }
             B::Execname => text(4),
             B::Zonename => text(5),
             B::Jailname => stop(Fault::IllegalOperation),
             B::Execargs => text(7),
+            B::Threadname => text(8),
             B::Timestamp => Ok(self.world.timestamp()),
             B::Walltimestamp => number(true, Fault::Unknown, Number::Walltimestamp),
             B::Vtimestamp => number(true, Fault::Unknown, Number::Vtimestamp),
