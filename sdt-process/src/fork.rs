@@ -55,7 +55,7 @@ use sdt_framework::Held;
 use crate::slots::Slots;
 use crate::state::{self, Locked};
 use crate::text::Text;
-use crate::{hit, lock, proc_file};
+use crate::{hit, lock, proc_file, sampling};
 
 /// The process to which the tracing state in this memory belongs. The [module](self) has the table of transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,6 +280,7 @@ fn take_over(locks: Locks) {
     if let Some(attached) = &state.attached {
         // SAFETY: this is the only thread of the child, and it holds no slot: `Locks::take` refuses in probe context.
         unsafe { attached.dtrace.host().release_all() };
+        sampling::release_stacks();
     }
     if let Some(mut server) = state.take_server()
         && let Some(attached) = &state.attached

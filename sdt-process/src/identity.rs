@@ -90,6 +90,11 @@ pub(crate) fn thread() -> u32 {
     thread
 }
 
+/// Returns whether the thread-local variables are those of this thread alone, as far as another thread has used them. Probe context.
+pub(crate) fn is_own() -> bool {
+    thread() == system_thread()
+}
+
 fn system_process() -> u32 {
     // SAFETY: returns a number and changes nothing.
     unsafe { libc::getpid() }.unsigned_abs()

@@ -98,6 +98,7 @@ impl Kernel for Slots {
         match which {
             Text::Execname => Some(&self.program.name),
             Text::Execargs => Some(&self.program.arguments),
+            Text::Threadname => self.thread_name(),
             Text::Zonename | Text::Jailname => None,
         }
     }

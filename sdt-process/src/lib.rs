@@ -24,6 +24,7 @@ mod process;
 mod program;
 mod raw_load;
 mod refused;
+mod sampling;
 mod sandbox;
 mod server;
 mod shutdown;

@@ -15,6 +15,7 @@ use crate::image::Image;
 use crate::parent;
 use crate::process::Process;
 use crate::refused::Refused;
+use crate::sampling::{self, TIMERS};
 use crate::server::Server;
 use crate::slots::Slots;
 use crate::socket::Socket;
@@ -24,8 +25,6 @@ use crate::{fork, identity, memory, program, sandbox, shutdown, stack, worker};
 
 /// The providers and probes of DTrace itself: `dtrace` with BEGIN, END and ERROR, and `profile` with its timers.
 const OWN: [usize; 2] = [2, 3 + TIMERS];
-/// The largest number of timers with different rates. Thirteen of them are listed.
-const TIMERS: usize = 32;
 /// The number of clauses that can be enabled for the probes of DTrace itself.
 const CLAUSES: usize = 256;
 /// The memory in bytes for variables of programs in D and for large buffers, for all consumers together.
@@ -157,6 +156,7 @@ impl Options {
         }
         memory::prepare().map_err(StartError::Pages)?;
         let attached = self.attach(&mut state)?;
+        sampling::prepare(attached.dtrace);
         let socket = Socket::bind()?;
         let path = socket.path.clone();
         let serve = |socket| {

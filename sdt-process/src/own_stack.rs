@@ -64,8 +64,9 @@ pub(crate) fn contains(address: usize, length: usize) -> bool {
     here <= address && !is_alternate() && end(here).is_some_and(|end| past <= end)
 }
 
-/// Returns the end of the part of this thread's stack that begins at `here`, a stack pointer, or `None` if nothing is proved.
-fn end(here: usize) -> Option<usize> {
+/// Returns the end of the part of this thread's stack that begins at `here`, the stack pointer or that of the code that a signal handler
+/// has interrupted, or `None` if nothing is proved. Probe context.
+pub(crate) fn end(here: usize) -> Option<usize> {
     let limits = LIMITS.get();
     if (limits.low..limits.end).contains(&here) {
         return Some(limits.end);

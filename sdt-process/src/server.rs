@@ -13,7 +13,7 @@ use crate::connection::{self, Connection, Turn};
 use crate::descriptor::Descriptor;
 use crate::slots::Slots;
 use crate::socket::Socket;
-use crate::state;
+use crate::{sampling, state};
 
 /// The time in milliseconds between two turns while tracing ends, or while a program is enabled that no consumer has claimed.
 const TICK: libc::c_int = 10;
@@ -178,6 +178,14 @@ impl Server {
             _ if deadline.is_some() || self.is_anonymous => TICK,
             true => PAUSE,
             false => -1,
+        };
+        let limit = match sampling::scan_if_due() {
+            Some(scan) => {
+                let scan = libc::c_int::try_from(scan.as_millis()).unwrap_or(libc::c_int::MAX);
+                // Later than the scan is due by less than a millisecond.
+                if limit < 0 { scan.saturating_add(1) } else { limit.min(scan.saturating_add(1)) }
+            }
+            None => limit,
         };
         let polled = polled_wake.into_iter().chain(polled_listener).chain(connections).collect();
         Some(Wait { polled, wake, listener, limit, dtrace })

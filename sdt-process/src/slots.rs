@@ -11,11 +11,12 @@
 //! | the same, and no slot is free | the hit is counted as re-entered: the handler cannot wait, as its own thread may hold the slot |
 //! | another hit finds no free slot | the thread waits for at most two seconds, then the hit is counted as stray. Garbage collectors stop threads in signal handlers, possibly while they hold slots |
 //! | the alternate signal stack has too little room to record a hit | the hit is counted as stray |
-//! | a timer fires | on the first slot only: a process has no CPUs to profile |
+//! | `tick-N` fires | on the first slot only |
+//! | `profile-N` fires in a thread, and no slot is free | the hit is counted as stray: the thread was interrupted anywhere, so it does not wait |
 //!
 //! A hit leaves `errno` as it was, and programs in D see that value.
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::collections::TryReserveError;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -26,6 +27,7 @@ use crate::hit::{self, Hit};
 use crate::lock::Lock;
 use crate::memory;
 use crate::program::Program;
+use crate::sampling;
 use crate::stack::{self, Room};
 
 /// Attempts to claim a slot between which a thread yields. After these it sleeps.
@@ -53,7 +55,15 @@ const PREDICATE_CACHES: usize = 1024;
 struct Slot {
     /// The number of claims and releases: odd while a thread holds the slot.
     crossings: AtomicUsize,
+    /// The name of the thread that holds the slot, and the number of crossings at which it was read. Only the holder uses it.
+    thread_name: UnsafeCell<([u8; THREAD_NAME], usize)>,
 }
+
+/// The size of the name of a thread with its zero byte (`TASK_COMM_LEN`, prctl(2)).
+const THREAD_NAME: usize = 16;
+
+// SAFETY: only the thread that has claimed the slot uses `thread_name` (`Slots::thread_name`).
+unsafe impl Sync for Slot {}
 
 thread_local! {
     /// Whether this thread is firing timers. Neither allocated nor dropped, so signal handlers can use it.
@@ -111,12 +121,34 @@ impl Slots {
         self.predicate_caches.get(usize::try_from(hit::thread_number()).ok()?)
     }
 
+    /// Returns the name of the current thread, the same until the hit ends. Probe context.
+    pub(crate) fn thread_name(&self) -> Option<&[u8]> {
+        let hit = hit::current().filter(|hit| std::ptr::eq(hit.slots, self.address()))?;
+        let slot = self.slots.get(hit.slot)?;
+        let claim = slot.crossings.load(Ordering::Relaxed);
+        let place = slot.thread_name.get();
+        // SAFETY: this thread holds the slot. A hit that interrupts this one has another slot, or none, and then no clause of it runs.
+        if unsafe { (*place).1 } != claim {
+            // SAFETY: as above. This is the first call since the claim, so no reference to the name exists; the kernel writes 16 bytes.
+            unsafe {
+                if libc::prctl(libc::PR_GET_NAME, (&raw mut (*place).0).cast::<u8>()) != 0 {
+                    return None;
+                }
+                (*place).1 = claim;
+            }
+        }
+        // SAFETY: the name does not change until the slot is released, after the hit.
+        let name = unsafe { &(*place).0 };
+        name.split(|byte| *byte == 0).next()
+    }
+
     fn address(&self) -> *const () {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Claims a free slot, or re-enters the one that the interrupted hit holds. Returns `None` if there is no slot within two seconds.
-    fn claim(&self, interrupted: Option<Hit>) -> Option<(usize, Option<Claim<'_>>)> {
+    /// Claims a free slot, or re-enters the one that the interrupted hit holds. Returns `None` if there is no slot within two seconds, or at
+    /// once unless the hit `waits`.
+    fn claim(&self, interrupted: Option<Hit>, waits: bool) -> Option<(usize, Option<Claim<'_>>)> {
         let fires_timers = FIRES_TIMERS.get();
         let interrupted = interrupted.filter(|hit| std::ptr::eq(hit.slots, self.address()));
         if let Some(interrupted) = interrupted.filter(|_| fires_timers) {
@@ -139,6 +171,9 @@ impl Slots {
             }
             if let Some(interrupted) = interrupted {
                 return Some((interrupted.slot, None));
+            }
+            if !waits {
+                return None;
             }
             if round < YIELDS {
                 // SAFETY: gives up the CPU and changes nothing else.
@@ -177,20 +212,20 @@ fn sleep() {
 }
 
 /// The place of this thread's `errno`.
-struct Errno(*mut libc::c_int);
+pub(crate) struct Errno(*mut libc::c_int);
 
 impl Errno {
-    fn here() -> Self {
+    pub(crate) fn here() -> Self {
         // SAFETY: returns the address of a thread-local variable.
         Self(unsafe { libc::__errno_location() })
     }
 
-    fn get(&self) -> libc::c_int {
+    pub(crate) fn get(&self) -> libc::c_int {
         // SAFETY: `here` got the address in this thread, since `Errno` is not `Send`.
         unsafe { *self.0 }
     }
 
-    fn set(&self, errno: libc::c_int) {
+    pub(crate) fn set(&self, errno: libc::c_int) {
         // SAFETY: `here` got the address in this thread, since `Errno` is not `Send`.
         unsafe { *self.0 = errno };
     }
@@ -267,9 +302,9 @@ unsafe impl Host for Slots {
         let errno = place.get();
         let interrupted = hit::current();
         memory::begin_hit();
-        // `SiteFramework::hit` has asked, except for BEGIN, END, ERROR and timers.
+        // `SiteFramework::hit` has asked, or `sampling` knows it, except for BEGIN, END, ERROR and `tick-N`.
         let room = stack::noted_room().or_else(room);
-        let claimed = room.and_then(|_| self.claim(interrupted));
+        let claimed = room.and_then(|room| self.claim(interrupted, room.waits));
         let alternate_end = room.and_then(|room| room.alternate_end);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
         let claim = claimed.and_then(|(_, claim)| claim);
@@ -288,12 +323,21 @@ unsafe impl Host for Slots {
     }
 
     fn sync(&self) {
-        for Slot { crossings } in &self.slots {
+        for Slot { crossings, .. } in &self.slots {
             let seen = crossings.fetch_add(0, Ordering::AcqRel);
             while !seen.is_multiple_of(2) && crossings.load(Ordering::Acquire) == seen {
                 std::thread::yield_now();
             }
         }
+    }
+
+    fn sample_threads(&self, timer: usize, interval: Option<u64>) -> bool {
+        sampling::change(timer, interval, self.slots.len());
+        true
+    }
+
+    fn unsampled_threads(&self) -> u32 {
+        sampling::unsampled()
     }
 
     fn relax() {

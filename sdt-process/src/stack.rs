@@ -6,8 +6,9 @@
 //! stack and returns to text. A program that is built with `-C force-frame-pointers=yes` has all frames.
 //!
 //! [`SiteFramework`](crate::framework::SiteFramework) notes for each hit whether a site made it, and its stack pointer. The nearest mark
-//! above is the hit's own; it is searched for at most once in a hit. Probes made at run time, timers and BEGIN have no thunk, so there
-//! is no search, and no stack.
+//! above is the hit's own; it is searched for at most once in a hit. Probes made at run time, `tick-N` and BEGIN have no thunk, so there
+//! is no search, and no stack. A sample (`profile-N`) has the registers of the interrupted thread: its stack begins with the interrupted
+//! instruction, and the chain begins at the frame pointer.
 //!
 //! The frame of the thunk is read by loads: the thunk has not returned, so it is on this stack. So are the frames above it, as far as
 //! [`own_stack`] proves that they are on this thread's stack. All others are read like any memory of which nothing is known, two words at a
@@ -20,6 +21,7 @@ use std::sync::OnceLock;
 
 use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
+use crate::sampling::Registers;
 use crate::{hit, image, memory, own_stack, raw_load};
 
 /// The largest number of frames that are counted.
@@ -39,6 +41,8 @@ enum Thunk {
     Above(usize),
     /// The frame is at this address.
     Found(usize),
+    /// There is none, as a signal has interrupted the thread with these registers.
+    Interrupted(Registers),
 }
 
 thread_local! {
@@ -58,6 +62,11 @@ impl Note {
     pub(crate) fn new(site: Option<usize>, room: Room) -> Self {
         let thunk = THUNK.replace(site.map_or(Thunk::None, Thunk::Above));
         Self(thunk, ROOM.replace(Some(room)))
+    }
+
+    /// Notes that a signal has interrupted the thread, and that the hit is recorded on another stack.
+    pub(crate) fn interrupted(registers: Registers, room: Room) -> Self {
+        Self(THUNK.replace(Thunk::Interrupted(registers)), ROOM.replace(Some(room)))
     }
 }
 
@@ -82,15 +91,20 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     if matches!(thunk, Thunk::None) {
         return 0;
     }
-    let end = end(own_stack::stack_pointer());
+    if let Thunk::Interrupted(registers) = thunk {
+        return of_interrupted(&registers, frames);
+    }
+    // The kernel was asked when the hit began.
+    let alternate = hit::current().and_then(|hit| hit.alternate_end);
+    let end = end(own_stack::stack_pointer(), alternate);
     let frame = match thunk {
         Thunk::Found(frame) => Some(frame),
         // SAFETY: `SiteFramework::hit` noted its stack pointer and has not returned, so the thunk's frame is further up this stack.
         Thunk::Above(start) => unsafe { search(start, end) },
-        Thunk::None => None,
+        Thunk::None | Thunk::Interrupted(_) => None,
     };
     THUNK.set(frame.map_or(Thunk::None, Thunk::Found));
-    let Some(mut frame) = frame else { return 0 };
+    let Some(frame) = frame else { return 0 };
     let read = |frame: usize| {
         let words = frame.wrapping_add_signed(NEXT_FRAME);
         if own_stack::contains(words, 2 * WORD) {
@@ -99,11 +113,50 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
         }
         memory::words::<2>(words)
     };
-    let mut count = 0;
     // SAFETY: the thunk has not returned, so its frame with the two words is on this thread's stack.
     let thunk =
         unsafe { [0, WORD].map(|at| raw_load::word(frame.wrapping_add_signed(NEXT_FRAME) + at)) };
-    let mut words = Some(thunk);
+    follow(frames, frame, Some(thunk), end, read)
+}
+
+/// Fills in the program counter of an interrupted function, and the return addresses of its callers.
+fn of_interrupted(registers: &Registers, frames: &mut [u64]) -> usize {
+    let Some((first, rest)) = frames.split_first_mut() else { return 0 };
+    *first = registers.counter as u64;
+    let (frame, end) = (registers.frame, end(registers.stack, registers.alternate_end));
+    // A function without a frame pointer may have any value in its register.
+    if rest.is_empty() || frame < registers.stack || frame >= end || !frame.is_multiple_of(WORD) {
+        return 1;
+    }
+    // An alternate stack is memory of any kind.
+    let proved = if registers.alternate_end.is_none() {
+        own_stack::end(registers.stack).unwrap_or(0)
+    } else {
+        0
+    };
+    let read = |frame: usize| {
+        let words = frame.wrapping_add_signed(NEXT_FRAME);
+        if words >= registers.stack
+            && words.checked_add(2 * WORD).is_some_and(|past| past <= proved)
+        {
+            // SAFETY: `own_stack::end` has proved that everything from the interrupted stack pointer up to `proved` is mapped while this
+            // thread runs.
+            return Some([0, WORD].map(|at| unsafe { raw_load::word(words + at) }));
+        }
+        memory::words::<2>(words)
+    };
+    1 + follow(rest, frame, read(frame), end, read)
+}
+
+/// Follows the chain from a frame with these two words up to `end`, and fills in the return addresses. Returns how many there are.
+fn follow(
+    frames: &mut [u64],
+    mut frame: usize,
+    mut words: Option<[usize; 2]>,
+    end: usize,
+    read: impl Fn(usize) -> Option<[usize; 2]>,
+) -> usize {
+    let mut count = 0;
     while let (Some(place), Some([next, returns])) = (frames.get_mut(count), words) {
         if !is_text(returns) {
             break;
@@ -132,13 +185,11 @@ unsafe fn search(start: usize, end: usize) -> Option<usize> {
 }
 
 /// Returns an address that this thread's stack does not reach, the lowest of these: the thread-local variables, which C libraries place
-/// above the stack for all threads except the first; the end of the alternate stack, if a signal handler runs on it; and the random
+/// above the stack for all threads except the first; the end of the alternate stack, if `here` is on one; and the random
 /// bytes (`AT_RANDOM`) that the kernel places above the stack of the first thread.
-fn end(here: usize) -> usize {
+fn end(here: usize, alternate: Option<usize>) -> usize {
     // SAFETY: returns a number that never changes.
     let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    // The kernel was asked when the hit began.
-    let alternate = hit::current().and_then(|hit| hit.alternate_end);
     let ends = [Some(hit::thread_local_address()), Some(first), alternate];
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
@@ -208,11 +259,13 @@ pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 1
 pub(crate) struct Room {
     /// The end of the alternate stack, if the hit is on one.
     pub(crate) alternate_end: Option<usize>,
+    /// Whether the hit waits for a slot if none is free.
+    pub(crate) waits: bool,
 }
 
 impl Room {
     /// A stack that is known not to be an alternate one.
-    pub(crate) const UNCHECKED: Self = Self { alternate_end: None };
+    pub(crate) const UNCHECKED: Self = Self { alternate_end: None, waits: true };
 }
 
 /// Returns the stack if there is room on it to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program
@@ -222,8 +275,8 @@ pub(crate) fn room() -> Option<Room> {
     let here = own_stack::stack_pointer();
     match alternate(here) {
         Alternate::In(stack) if here.saturating_sub(stack.start) < NEEDED => None,
-        Alternate::In(stack) => Some(Room { alternate_end: Some(stack.end) }),
-        Alternate::Out => Some(Room { alternate_end: None }),
+        Alternate::In(stack) => Some(Room { alternate_end: Some(stack.end), waits: true }),
+        Alternate::Out => Some(Room::UNCHECKED),
         Alternate::Unknown => None,
     }
 }
@@ -282,7 +335,7 @@ mod tests {
     fn the_end_of_the_stack_is_near() {
         let here = || {
             let here = own_stack::stack_pointer();
-            let size = end(here) - here;
+            let size = end(here, None) - here;
             assert!(size < 1 << 30, "{size:#x}");
         };
         here();

@@ -70,13 +70,18 @@ enum Change {
 }
 
 thread_local! {
-    /// The last refusal of a change that this thread made.
+    /// The last refusal of a change or of sampling that this thread made.
     static REFUSAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Takes the refusal of a change by this thread since the last call: the probe, and the reason.
+/// Takes the refusal of a change or of sampling by this thread since the last call: the probe, and the reason.
 pub(crate) fn take_refusal() -> Option<String> {
     REFUSAL.take()
+}
+
+/// Notes a refusal for the consumer that this thread serves.
+pub(crate) fn refuse(reason: String) {
+    REFUSAL.set(Some(reason));
 }
 
 /// The C library blocks all signals of a thread for a moment when the thread begins, ends, or starts a program. On a busy machine that
@@ -194,7 +199,7 @@ impl Text {
     fn report(&self, probe: &Probe, why: &Refused) {
         let [provider, name] =
             [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
-        REFUSAL.set(Some(format!("{provider}:::{name} cannot be enabled or disabled: {why}")));
+        refuse(format!("{provider}:::{name} cannot be enabled or disabled: {why}"));
         // The framework calls this as C code does, which cannot unwind.
         // The panic hook has printed the message by then, and the consumer gets the refusal.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| (self.on_refusal)(probe, why)));

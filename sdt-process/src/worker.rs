@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use crate::breakpoint::RAISED;
 use crate::server::Ready;
 use crate::state::{self, GRACE};
-use crate::{shutdown, stack_block};
+use crate::{sampling, shutdown, stack_block};
 
 /// The worker thread, as `start` sees it.
 pub(crate) struct Worker {
@@ -56,6 +56,7 @@ pub(crate) fn spawn() -> io::Result<Worker> {
 fn run(waits: Sender<()>, ends: u64) {
     let mut waits = Some(waits);
     stack_block::prepare();
+    sampling::note_worker();
     let mut ready = Ready::ALL;
     loop {
         while state::is_wanted() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -135,6 +135,11 @@ impl Subject {
     /// Sends a command, and returns the number that it is answered with.
     pub fn count(&mut self, command: &str) -> u64 {
         self.ask(command).parse().unwrap()
+    }
+
+    /// Waits until the subject has ended by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
     }
 
     /// Ends the subject.

@@ -242,11 +242,13 @@ fn the_documented_calls_suffice() {
             }
             subject:::greeted { trace(*(int *)8); }
             subject:::signalled { @signals = count(); }
+            profile-199 { @profile[stack()] = count(); }
             tick-10ms { n++; }"#;
         let [shown, said] = run(&mut subject, text, |subject| {
             subject.ask("greet 4");
             subject.ask("signals 20");
             subject.ask("fire 4 50");
+            subject.ask("burn 2 100");
         });
         assert_eq!(shown.matches("world 1 1").count(), 4, "{shown}{said}");
         let mut listing = Consumer::of(subject.id());

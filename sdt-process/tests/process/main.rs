@@ -5,6 +5,7 @@ mod constants;
 mod consumer;
 mod harm;
 mod program;
+mod sampling;
 mod stacks;
 mod subject;
 

@@ -3,6 +3,7 @@
 
 mod forks;
 mod pages;
+mod sampling;
 mod sandbox;
 mod scripts;
 mod signals;
@@ -330,6 +331,62 @@ fn obey(mut process: Option<Process>) {
                     }
                 });
             }
+            "burn" => {
+                sampling::burn_in_threads(number(words.get(1)), number(words.get(2)));
+                answer(format_args!("done"));
+            }
+            "short" => {
+                sampling::burn_in_short_threads(number(words.get(1)));
+                answer(format_args!("done"));
+            }
+            "wait-for-signals" => {
+                let got = sampling::burn_and_wait_for_signals(number(words.get(1)));
+                answer(format_args!("{got}"));
+            }
+            "interrupted" => {
+                answer(format_args!("{}", sampling::interrupted_calls(number(words.get(1)))));
+            }
+            "named" => {
+                let milliseconds = number(words.get(1));
+                // Linux keeps the first 15 bytes.
+                let thread = thread::Builder::new().name("a-thread-with-a-long-name".to_owned());
+                let named = thread.spawn(move || {
+                    work(0, 0);
+                    sampling::burn(milliseconds);
+                });
+                named.unwrap().join().unwrap();
+                answer(format_args!("done"));
+            }
+            "timers" => answer(format_args!("{}", sampling::timers())),
+            "handlers" => answer(format_args!("{}", sampling::handlers())),
+            "handle-all" => {
+                sampling::handle_all();
+                answer(format_args!("handled"));
+            }
+            "received" => {
+                answer(format_args!("{}", sampling::RECEIVED.load(Ordering::Relaxed)));
+            }
+            "parked" => {
+                BUSY.store(true, Ordering::Release);
+                workers.extend((0..number(words.get(1))).map(|_| {
+                    thread::spawn(|| {
+                        while BUSY.load(Ordering::Acquire) {
+                            thread::sleep(Duration::from_millis(50));
+                        }
+                        0
+                    })
+                }));
+                answer(format_args!("parked"));
+            }
+            "filtered" => {
+                thread::spawn(|| {
+                    sandbox::allow_all_in_this_thread();
+                    answer(format_args!("filtered"));
+                    loop {
+                        thread::park();
+                    }
+                });
+            }
             "fork" => drop(forks::fork()),
             "forking" => {
                 FORKING.open(c"forking", &ProviderAttr::SDT, Privileges::USER).unwrap();
@@ -406,8 +463,11 @@ fn main() {
     LazyLock::force(&NAME);
     signals::handle(libc::SIGTRAP, signals::on_trap);
     signals::handle(libc::SIGUSR1, signals::on_signal);
+    if std::env::var(ROLE).unwrap().contains("denied-timers") {
+        sandbox::deny("timer_create", "errno");
+    }
     let process = start();
-    if std::env::var(ROLE).unwrap().contains("denied") {
+    if std::env::var(ROLE).unwrap().ends_with("denied") {
         // A call that threads of Rust's standard library begin with.
         sandbox::deny("sigaltstack", "kill");
     }

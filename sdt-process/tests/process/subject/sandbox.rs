@@ -95,6 +95,10 @@ const NUMBERS: &[(&str, libc::c_long)] = &[
     ("sigaltstack", libc::SYS_sigaltstack),
     ("statx", libc::SYS_statx),
     ("tgkill", libc::SYS_tgkill),
+    ("timer_create", libc::SYS_timer_create),
+    ("timer_delete", libc::SYS_timer_delete),
+    ("timer_gettime", libc::SYS_timer_gettime),
+    ("timer_settime", libc::SYS_timer_settime),
     ("unlinkat", libc::SYS_unlinkat),
     ("wait4", libc::SYS_wait4),
     ("write", libc::SYS_write),
@@ -115,6 +119,21 @@ const fn statement(code: u32, value: u32) -> libc::sock_filter {
 
 /// Installs a filter in all threads with one answer for these system calls, and another for all others.
 fn install(calls: impl Iterator<Item = libc::c_long>, answer: u32, otherwise: u32) {
+    install_with(libc::SECCOMP_FILTER_FLAG_TSYNC, calls, answer, otherwise);
+}
+
+/// Installs a filter that allows everything in this thread only.
+pub(super) fn allow_all_in_this_thread() {
+    install_with(0, std::iter::empty(), libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ALLOW);
+}
+
+/// Installs a filter with these flags.
+fn install_with(
+    flags: libc::c_ulong,
+    calls: impl Iterator<Item = libc::c_long>,
+    answer: u32,
+    otherwise: u32,
+) {
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
     for call in calls {
         let equals = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -123,7 +142,7 @@ fn install(calls: impl Iterator<Item = libc::c_long>, answer: u32, otherwise: u3
     }
     filter.push(statement(libc::BPF_RET | libc::BPF_K, otherwise));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    let (how, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    let how = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: the kernel copies the filter during the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
