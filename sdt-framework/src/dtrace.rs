@@ -295,6 +295,25 @@ impl<H: Host> Dtrace<H> {
         self.0.adding_functions(|| self.0.add_function(consumer, build_id, site))
     }
 
+    /// Emulates the instruction that a breakpoint has replaced, like [`function_hit`](Self::function_hit), but does not record the hit, and
+    /// counts it as stray: for hosts that cannot record a hit here, for example because the breakpoint is in a function that the host
+    /// itself has called to record another hit.
+    ///
+    /// Probe context.
+    ///
+    /// # Safety
+    /// The contract of [`function_hit`](Self::function_hit).
+    pub unsafe fn function_skip(&self, registers: &mut Registers) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.function_skip(registers) }
+    }
+
+    /// Returns whether a breakpoint at this address can be the framework's, so that [`function_hit`](Self::function_hit) would emulate
+    /// the instruction there. Probe context.
+    pub fn is_function_site(&self, address: u64) -> bool {
+        self.0.is_function_site(address)
+    }
+
     /// Records the hit of a breakpoint in a function, and emulates the instruction that the breakpoint has replaced: it changes
     /// the registers and the stack of the interrupted code. Returns `false`, and does nothing, if no consumer traces a function
     /// here; then the breakpoint is not the framework's.

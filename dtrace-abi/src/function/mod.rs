@@ -11,10 +11,12 @@
 //! The emulators are safe functions of the registers and a [`Stack`], so that they can be tested on any machine.
 
 pub mod aarch64;
+mod path;
 pub mod riscv64;
 mod stack;
 pub mod x86_64;
 
+pub use path::first_crate;
 pub use stack::Stack;
 
 /// The length in bytes of the longest instruction that can be emulated, on any architecture.

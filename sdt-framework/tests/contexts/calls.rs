@@ -224,6 +224,15 @@ fn boot() -> Vec<(&'static str, Call)> {
             assert!(!unsafe { w.dtrace.function_hit(&mut Registers::default()) });
             Worked
         }),
+        ("Dtrace::function_skip", |w| {
+            // SAFETY: no function is traced.
+            assert!(!unsafe { w.dtrace.function_skip(&mut Registers::default()) });
+            Worked
+        }),
+        ("Dtrace::is_function_site", |w| {
+            assert!(!w.dtrace.is_function_site(1));
+            Worked
+        }),
         ("Dtrace::tick", |w| {
             w.dtrace.tick(0, 0);
             Worked

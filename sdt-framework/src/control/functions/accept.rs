@@ -167,7 +167,7 @@ impl<H: Host> Control<H> {
                 Ok(())
             }
             Err(error) => {
-                table.sites.retire(index);
+                table.sites.retire(index, |_| false);
                 table.sites.free_probe(index);
                 Err(match error {
                     FrameworkError::Invalid => FunctionError::Name,
@@ -207,11 +207,9 @@ impl Table {
         build_id: &[u8],
         wanted: &FunctionSite<'a>,
     ) -> Result<New<'a>, FunctionError> {
-        if build_id != self.text.build_id() {
-            return Err(FunctionError::Build);
-        }
+        let slide = self.text.slide_of(build_id).ok_or(FunctionError::Build)?;
         let FunctionSite { is_return, offset, code, .. } = *wanted;
-        let address = wanted.address.wrapping_add(self.text.slide());
+        let address = wanted.address.wrapping_add(slide);
         if code.is_empty() || code.len() > MAX_LEN {
             return Err(FunctionError::Instruction);
         }
@@ -260,7 +258,7 @@ impl Table {
 ///
 /// # Safety
 /// The text is mapped and readable.
-unsafe fn text_is(address: u64, code: &[u8]) -> bool {
+pub(super) unsafe fn text_is(address: u64, code: &[u8]) -> bool {
     code.iter().enumerate().all(|(at, &byte)| {
         let text = core::ptr::with_exposed_provenance::<u8>(address as usize + at);
         // SAFETY: by the contract of this function. Volatile, because text changes.

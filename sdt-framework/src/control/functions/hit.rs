@@ -13,11 +13,50 @@ use crate::run::fire::Args;
 use crate::run::live_id::with_live_id;
 
 impl<H: Host> Control<H> {
+    /// [`Dtrace::is_function_site`](crate::Dtrace::is_function_site).
+    pub(crate) fn is_function_site(&self, address: u64) -> bool {
+        self.functions.get().is_some_and(|table| table.sites.at(address).next().is_some())
+    }
+
     /// [`Dtrace::function_hit`](crate::Dtrace::function_hit).
     ///
     /// # Safety
     /// The contract of `Dtrace::function_hit`.
     pub(crate) unsafe fn function_hit(&self, registers: &mut arch::Registers) -> bool {
+        let record = |table: &Table, registers: &arch::Registers| {
+            let address = arch::address(registers);
+            // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
+            self.framework().outermost(|| {
+                for is_return in [false, true] {
+                    let sites = table.sites.at(address);
+                    sites.filter(|site| site.is_return() == is_return).for_each(|site| {
+                        self.fire_function(table, site, registers);
+                    });
+                }
+            });
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.emulate(registers, record) }
+    }
+
+    /// [`Dtrace::function_skip`](crate::Dtrace::function_skip).
+    ///
+    /// # Safety
+    /// The contract of `Dtrace::function_skip`.
+    pub(crate) unsafe fn function_skip(&self, registers: &mut arch::Registers) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { self.emulate(registers, |_, _| self.count_stray()) }
+    }
+
+    /// Records a hit, and emulates the instruction of its site. Returns `false`, and does nothing, if there is no site.
+    ///
+    /// # Safety
+    /// The contract of `Dtrace::function_hit`.
+    unsafe fn emulate(
+        &self,
+        registers: &mut arch::Registers,
+        record: impl FnOnce(&Table, &arch::Registers),
+    ) -> bool {
         let Some(table) = self.functions.get() else { return false };
         let address = arch::address(registers);
         let Some(site) = table.sites.at(address).next() else { return false };
@@ -25,15 +64,7 @@ impl<H: Host> Control<H> {
         let Some(instruction) = arch::Instruction::decode(code.bytes(), address) else {
             return false;
         };
-        // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
-        self.framework().outermost(|| {
-            for is_return in [false, true] {
-                let sites = table.sites.at(address);
-                sites.filter(|site| site.is_return() == is_return).for_each(|site| {
-                    self.fire_function(table, site, registers);
-                });
-            }
-        });
+        record(table, registers);
         // SAFETY: the registers are those of code that was interrupted by a breakpoint at the address. The breakpoint replaces
         // this instruction: `accept` has compared it with the text, and only then can the breakpoint be stored. `accept` has
         // also checked that the host leaves room on the stack.

@@ -8,6 +8,7 @@ use sdt_core::ops::{
     Stability,
 };
 
+use super::accept::text_is;
 use super::arch;
 use super::sites::{Probe, Site, Sites};
 use super::table::Table;
@@ -63,7 +64,9 @@ unsafe extern "C" fn destroy<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
     // SAFETY: the ops' contract.
     let this = unsafe { framework::<H>(arg) };
     if let Some(table) = this.functions.get() {
-        table.sites.retire(parg.addr());
+        table
+            .sites
+            .retire(parg.addr(), |site| table.holds_breakpoint(site) && !table.is_replaced(site));
         table.sites.free_probe(parg.addr());
     }
 }
@@ -75,6 +78,20 @@ impl Table {
             let probe = self.sites.probe(other.probe());
             probe.is_some_and(|probe| probe.id.load(Ordering::Relaxed) != 0)
         })
+    }
+
+    /// Returns whether the text at a site has a breakpoint: the probe is enabled, or the host could not restore the text.
+    fn holds_breakpoint(&self, site: &Site) -> bool {
+        let code = site.code();
+        let head = arch::breakpoint(code.bytes());
+        // SAFETY: `accept` has checked that this is text, which stays mapped.
+        !code.bytes().starts_with(head) && unsafe { text_is(site.address(), head) }
+    }
+
+    /// Returns whether the host can write to a site.
+    fn is_writable(&self, site: &Site) -> bool {
+        let length = arch::breakpoint(site.code().bytes()).len();
+        self.text.patcher().is_writable(site.address() as usize, length)
     }
 
     /// Stores the first bytes of a site: the breakpoint, or those of the instruction.
@@ -115,7 +132,7 @@ impl<H: Host> Control<H> {
         sites: usize,
     ) -> Result<Table, FrameworkError> {
         self.shared().map_err(|_| FrameworkError::NotReady)?;
-        let provider = self.register_function_provider()?;
+        let provider = self.register_function_provider(text)?;
         let made = Sites::new(&mut self.tables.lock().arena, sites);
         let Some(sites) = made else {
             self.invalidate(provider);
@@ -132,19 +149,26 @@ impl<H: Host> Control<H> {
         Some((table.text, table.sites.left()))
     }
 
-    fn register_function_provider(&'static self) -> Result<ProviderId, FrameworkError> {
+    fn register_function_provider(
+        &'static self,
+        text: &dyn FunctionText,
+    ) -> Result<ProviderId, FrameworkError> {
         let arg = core::ptr::from_ref(self).cast_mut().cast();
         // SAFETY: the ops are those for a pointer to a static framework.
-        unsafe { self.register(c"fbt", &ATTRIBUTES, Privileges::KERNEL, &ops::<H>(), arg) }
+        unsafe { self.register(text.provider(), &ATTRIBUTES, Privileges::KERNEL, &ops::<H>(), arg) }
     }
 
     fn enable_function(&self, id: u32, index: usize) {
         let Some(table) = self.functions.get() else { return };
         let Some(probe) = table.sites.probe(index) else { return };
-        let replaced = |site: &&Site| !table.is_replaced(site);
-        let mut any = false;
         // Asked before the probe counts as enabled.
-        for site in table.sites.of(probe).filter(replaced) {
+        let new = || table.sites.of(probe).filter(|site| !table.is_replaced(site));
+        if !new().all(|site| table.is_writable(site)) {
+            // The probe has no hits. The host reports why.
+            return;
+        }
+        let mut any = false;
+        for site in new() {
             table.store(site, true);
             any = true;
         }
@@ -157,7 +181,7 @@ impl<H: Host> Control<H> {
 
     /// Replaces the instruction of a site that was added to an enabled probe.
     pub(super) fn enable_new_site(&self, table: &Table, probe: &Probe, site: &Site) {
-        if probe.id.load(Ordering::Relaxed) != 0 {
+        if probe.id.load(Ordering::Relaxed) != 0 && table.is_writable(site) {
             table.store(site, true);
             self.functions.stored();
         }
@@ -170,8 +194,11 @@ impl<H: Host> Control<H> {
         probe.id.store(0, Ordering::Release);
         let mut any = false;
         for site in table.sites.of(probe).filter(|site| !table.is_replaced(site)) {
-            table.store(site, false);
-            any = true;
+            // If the host cannot write to it now, the breakpoint stays, and so does the site.
+            if table.holds_breakpoint(site) && table.is_writable(site) {
+                table.store(site, false);
+                any = true;
+            }
         }
         if any {
             self.functions.stored();

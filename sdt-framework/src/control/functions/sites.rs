@@ -300,12 +300,19 @@ impl Sites {
         })
     }
 
-    /// Removes all sites of a probe from the table. Handlers may still look at them until [`reclaim`](Self::reclaim).
-    pub(super) fn retire(&self, index: usize) {
+    /// Removes the sites of a probe from the table. Handlers may still look at them until [`reclaim`](Self::reclaim). Sites for which
+    /// `keep` is true stay in the table, without a probe: their breakpoints are still hit.
+    pub(super) fn retire(&self, index: usize, keep: impl Fn(&Site) -> bool) {
         let Some(probe) = self.probes.get(index) else { return };
         let mut link = probe.first.swap(0, Ordering::Relaxed);
         while let Some(site) = self.site(link) {
             let next = site.sibling.load(Ordering::Relaxed);
+            if keep(site) {
+                site.sibling.store(0, Ordering::Relaxed);
+                site.probe.store(0, Ordering::Relaxed);
+                link = next;
+                continue;
+            }
             self.unlink(link, site);
             self.with_lists(|lists| {
                 // In place of `next`, which handlers still follow.

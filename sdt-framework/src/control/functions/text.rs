@@ -1,5 +1,7 @@
 //! The text that the host lets consumers trace.
 
+use core::ffi::CStr;
+
 use sdt_core::patch::Patcher;
 
 /// The text of a kernel whose functions consumers may trace, and how its breakpoint handler works.
@@ -22,6 +24,17 @@ pub unsafe trait FunctionText: Sync {
     /// relocated.
     fn slide(&self) -> u64 {
         0
+    }
+
+    /// Returns the [difference](Self::slide) for the text of an image, of which this is the build ID; `None` if the host has no such
+    /// image. A host with several images, such as a process with shared libraries, has each of them here.
+    fn slide_of(&self, build_id: &[u8]) -> Option<u64> {
+        (build_id == self.build_id()).then(|| self.slide())
+    }
+
+    /// Returns the name of the provider.
+    fn provider(&self) -> &CStr {
+        c"fbt"
     }
 
     /// Returns whether consumers may trace the instruction at an address.

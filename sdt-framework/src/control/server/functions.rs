@@ -56,7 +56,7 @@ pub(super) fn add(
 ) -> Result<usize, Refusal> {
     need_right(rights)?;
     let (text, _) = tracer.function_text().ok_or(refused(FunctionError::NotSupported))?;
-    if text.build_id() != build_id {
+    if text.slide_of(build_id).is_none() {
         return Err(refused(FunctionError::Build));
     }
     // All of the frame is checked before the first site is added.
