@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
@@ -19,7 +20,7 @@ use dtrace_protocol::{Datum, Why};
 use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Declared, Detail, Probe};
 #[cfg(feature = "functions")]
-use crate::functions::Traced;
+use crate::functions::{ProcessFunctions, Traced};
 use crate::objects::{Found, Line, Objects};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
@@ -63,8 +64,11 @@ pub struct Kernel {
     /// The functions of the kernel's file.
     #[cfg(feature = "functions")]
     functions: RefCell<Option<Traced>>,
+    /// The functions of the process, if the kernel is one of this machine.
+    #[cfg(feature = "functions")]
+    process: RefCell<Option<ProcessFunctions>>,
     /// The mapped files of the kernel, if it is a process of this machine.
-    objects: Option<Objects>,
+    objects: Option<Rc<Objects>>,
 }
 
 impl Kernel {
@@ -86,6 +90,8 @@ impl Kernel {
             is_open: Cell::new(false),
             #[cfg(feature = "functions")]
             functions: RefCell::default(),
+            #[cfg(feature = "functions")]
+            process: RefCell::default(),
             objects: None,
         }
     }
@@ -111,20 +117,30 @@ impl Kernel {
     /// Returns messages about functions that descriptions have matched and that are not traced.
     #[cfg(feature = "functions")]
     pub fn function_complaints(&self) -> Vec<String> {
-        self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default()
+        let mut all: Vec<String> =
+            self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default();
+        all.extend(self.process.borrow_mut().iter_mut().flat_map(ProcessFunctions::complaints));
+        all
     }
 
     /// Sends the functions that a description matches.
     fn provide(&self, client: &mut Client, description: &Description) -> Result<(), ClientError> {
         #[cfg(feature = "functions")]
-        if let Some(functions) = self.functions.borrow_mut().as_mut()
-            && description.id == 0
+        if description.id == 0
             && let Ok(spec) = Spec::parse(&description.to_string(), Field::Name)
         {
-            if !self.is_open.replace(true) {
+            let (mut kernel, mut process) =
+                (self.functions.borrow_mut(), self.process.borrow_mut());
+            let mut process = process.as_mut().filter(|of| of.may_match(description));
+            if (kernel.is_some() || process.is_some()) && !self.is_open.replace(true) {
                 client.open()?;
             }
-            functions.send(&spec, client)?;
+            if let Some(functions) = kernel.as_mut() {
+                functions.send(&spec, client)?;
+            }
+            if let Some(functions) = &mut process {
+                functions.send(description, &spec, client)?;
+            }
         }
         #[cfg(not(feature = "functions"))]
         let _ = (client, description);
@@ -135,7 +151,10 @@ impl Kernel {
     /// inlined functions.
     pub fn set_process(&mut self, id: u32) {
         let budget = self.budget();
-        self.objects = Some(Objects::new(id, &budget));
+        let objects = Rc::new(Objects::new(id, &budget));
+        #[cfg(feature = "functions")]
+        self.process.replace(Some(ProcessFunctions::new(id, objects.clone())));
+        self.objects = Some(objects);
     }
 
     /// Returns the functions and lines at an address, by debug information: see [`Objects::lines`].

@@ -31,6 +31,43 @@ pub struct Found {
     pub address: u64,
 }
 
+/// A file of a process with text.
+#[cfg(feature = "functions")]
+#[derive(Clone, Debug)]
+pub struct TextFile {
+    /// The name of the file.
+    pub module: String,
+}
+
+/// The text of a file.
+#[cfg(feature = "functions")]
+#[derive(Debug)]
+pub enum Text {}
+
+#[cfg(feature = "functions")]
+impl Text {
+    /// Returns the bytes of the file.
+    pub const fn bytes(&self) -> &[u8] {
+        match *self {}
+    }
+}
+
+#[cfg(feature = "functions")]
+impl Objects {
+    /// Returns nothing.
+    pub const fn text_files(&self) -> Vec<TextFile> {
+        Vec::new()
+    }
+
+    /// Reads no file.
+    ///
+    /// # Errors
+    /// Always.
+    pub const fn text(&self, _: &TextFile) -> Result<Text, &'static str> {
+        Err("files of processes are read on Linux only")
+    }
+}
+
 impl Objects {
     /// Creates an empty set.
     pub const fn new(_: u32, _: &Budget) -> Self {

@@ -120,8 +120,10 @@ fn failed(
         let probes = trace.kernel().ask(all).unwrap_or_default();
         hint::hint(description, &probes)
     });
+    // Functions that the description means, and that are not traced.
+    let complaints = trace.kernel().function_complaints();
     let lines: Vec<String> =
-        error.frame(text).into_iter().chain(similar).chain(unmatched).collect();
+        error.frame(text).into_iter().chain(similar).chain(unmatched).chain(complaints).collect();
     let frame = (!lines.is_empty()).then(|| lines.join("\n"));
     let tagged = trace.options().error_tags;
     Box::new(CompileError { what: what(), error, tagged, frame }).into()

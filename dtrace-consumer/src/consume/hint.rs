@@ -30,7 +30,9 @@ pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if provider.strip_prefix("pid").is_some_and(number) {
         return Some(
-            "a host of sdt-framework has no provider pid; -p PID traces the probes that a process declares"
+            "the provider pid has the probes entry and return of functions in a process that hosts sdt-process: \
+             with -p PID, pid$target:a.out:NAME:entry; :NAME: may have wildcards, and a.out may be the file name of a \
+             library; offsets in functions are not traced"
                 .to_owned(),
         );
     }
@@ -117,7 +119,7 @@ mod tests {
         says("shpo:::request-done", "did you mean provider shop?");
         says("syscall::open*:entry", "there is no provider syscall; the providers are shop, stock");
         says("io:::start", "the providers are shop, stock");
-        says("pid42::main:entry", "no provider pid");
+        says("pid42::main:entry", "pid$target:a.out:NAME:entry");
         says(":::tick-1x", "register_profile");
         says("profile:::profile-97", "register_profile");
         for other in ["shop:::nothing-like-it", ":::", "shop*:::x*", "stock:::request_done"] {

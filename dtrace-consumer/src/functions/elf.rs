@@ -1,10 +1,15 @@
 //! Reads the symbols and the text of an ELF file.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
+use object::elf::STT_GNU_IFUNC;
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
+};
 
 use super::exits::{self, Found};
 use super::function::{Architecture, Function, Functions, Obstacle};
@@ -13,6 +18,11 @@ use crate::system::reason;
 
 /// The module of functions that are not Rust.
 const OTHER: &str = "kernel";
+
+/// The largest size of all functions, in sizes of the text.
+const OVERLAP: u64 = 4;
+/// The largest size of all symbols in bytes.
+const NAMES: usize = 256 << 20;
 
 /// Why the functions of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +37,9 @@ pub enum ReadError {
     /// The file is for another architecture.
     #[error("functions of {0:?} are not supported; x86_64, aarch64 and riscv64 are")]
     Architecture(object::Architecture),
+    /// The symbols claim more text than there is, or their names are too long.
+    #[error("the file is damaged: its functions overlap, or have {0} bytes of names")]
+    Overlap(usize),
     /// The file has no symbols of functions.
     #[error(
         "the file has no symbols of functions: it was stripped; use the file from before strip(1)"
@@ -55,12 +68,51 @@ impl Functions {
     /// The file cannot be read, is no ELF file of a supported architecture, or has no symbols.
     pub fn read(file: &Path) -> Result<Self, ReadError> {
         let bytes = std::fs::read(file)?;
-        read(&bytes)
+        let Symbols { architecture, build_id, all } = read(&bytes)?;
+        let all = all.into_iter().map(|symbol| symbol.decode(architecture, &bytes)).collect();
+        Ok(Self { architecture, build_id, all })
     }
 }
 
-/// Reads the functions of a file.
-fn read(bytes: &[u8]) -> Result<Functions, ReadError> {
+/// The functions of a file, before their instructions are decoded.
+#[derive(Debug)]
+pub(super) struct Symbols {
+    pub architecture: Architecture,
+    pub build_id: Option<Vec<u8>>,
+    /// The functions in the order of their addresses. Each address is there once.
+    pub all: Vec<Symbol>,
+}
+
+/// A function whose instructions are not decoded yet.
+#[derive(Clone, Debug)]
+pub(super) struct Symbol {
+    pub name: Name,
+    pub address: u64,
+    pub size: u64,
+    /// The place of its text in the file.
+    text: Option<Range<usize>>,
+}
+
+impl Symbol {
+    /// Decodes its instructions; `bytes` are those of the file.
+    pub fn decode(self, architecture: Architecture, bytes: &[u8]) -> Function {
+        let Self { name, address, size, text } = self;
+        let obstacle = match (size, text.and_then(|text| bytes.get(text))) {
+            (0, _) => Obstacle::NoSize,
+            (_, None) => Obstacle::NoText,
+            (_, Some(text)) => {
+                let found = exits::find(architecture, address, text);
+                let Found { entry, returns, calls } = found;
+                return Function { name, address, size, entry, returns, calls };
+            }
+        };
+        let (entry, returns) = (Err(obstacle.clone()), Err(obstacle));
+        Function { name, address, size, entry, returns, calls: BTreeSet::new() }
+    }
+}
+
+/// Reads the symbols of a file with these bytes.
+pub(super) fn read(bytes: &[u8]) -> Result<Symbols, ReadError> {
     let file = object::File::parse(bytes)?;
     let architecture = match file.architecture() {
         object::Architecture::X86_64 => Architecture::X86_64,
@@ -73,10 +125,13 @@ fn read(bytes: &[u8]) -> Result<Functions, ReadError> {
         let text = Text { address: section.address(), bytes: section.data()? };
         texts.insert(section.index().0, text);
     }
-    // Symbols of one address are names of one function. The longest size has its whole text.
+    // Symbols of one address are names of one function. The longest size has its whole text; of several names, people know the one
+    // with the fewest underscores at its begin: `free`, not `__libc_free`.
     let mut symbols: BTreeMap<(usize, u64), (u64, &str)> = BTreeMap::new();
+    // The function of an indirect symbol only chooses one of several others.
+    let is_indirect = |symbol: &object::Symbol<'_, '_>| matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
     let is_function = |symbol: &object::Symbol<'_, '_>| {
-        symbol.kind() == SymbolKind::Text && symbol.is_definition()
+        symbol.kind() == SymbolKind::Text && symbol.is_definition() && !is_indirect(symbol)
     };
     for symbol in file.symbols().chain(file.dynamic_symbols()).filter(is_function) {
         let (Some(section), Ok(name)) = (symbol.section_index(), symbol.name()) else { continue };
@@ -85,47 +140,39 @@ fn read(bytes: &[u8]) -> Result<Functions, ReadError> {
             continue;
         }
         let entry = symbols.entry((section, symbol.address())).or_insert((symbol.size(), name));
-        if symbol.size() > entry.0 {
+        let rank = |(size, name): (u64, &str)| {
+            let underscores = name.bytes().take_while(|byte| *byte == b'_').count();
+            (Reverse(size), underscores, name.len())
+        };
+        if rank((symbol.size(), name)) < rank(*entry) {
             *entry = (symbol.size(), name);
         }
     }
     if symbols.is_empty() {
         return Err(ReadError::Stripped);
     }
+    // The file may be that of a hostile process. Functions overlap in hand-written code only.
+    let text: u64 = texts.values().map(|text| text.bytes.len() as u64).sum();
+    let claimed = symbols.values().fold(0_u64, |sum, (size, _)| sum.saturating_add(*size));
+    let names = symbols.values().map(|(_, name)| name.len()).sum();
+    if claimed > text.saturating_mul(OVERLAP) || names > bytes.len() || names > NAMES {
+        return Err(ReadError::Overlap(names));
+    }
     let mut all: Vec<_> = symbols
         .into_iter()
         .map(|((section, address), (size, symbol))| {
-            let name = Name::of(symbol, OTHER);
             let text = texts.get(&section).and_then(|text| text.of(address, size));
-            function(architecture, name, address, size, text)
+            let start = text.map(|text| text.as_ptr().addr() - bytes.as_ptr().addr());
+            let text = start.map(|start| start..start + size as usize);
+            Symbol { name: Name::of(symbol, OTHER), address, size, text }
         })
         .collect();
     all.sort_by_key(|function| function.address);
     let build_id = file.build_id()?.map(<[u8]>::to_vec);
-    Ok(Functions { architecture, build_id, all })
+    Ok(Symbols { architecture, build_id, all })
 }
 
 /// Returns whether a symbol names no function, but a kind of contents (`$x`, `$d`) or a place within a function (`.L`).
 fn is_label(name: &str) -> bool {
     name.is_empty() || name.starts_with(['$', '.'])
-}
-
-fn function(
-    architecture: Architecture,
-    name: Name,
-    address: u64,
-    size: u64,
-    text: Option<&[u8]>,
-) -> Function {
-    let obstacle = match (size, text) {
-        (0, _) => Obstacle::NoSize,
-        (_, None) => Obstacle::NoText,
-        (_, Some(text)) => {
-            let found = exits::find(architecture, address, text);
-            let Found { entry, returns, calls } = found;
-            return Function { name, address, size, entry, returns, calls };
-        }
-    };
-    let (entry, returns) = (Err(obstacle.clone()), Err(obstacle));
-    Function { name, address, size, entry, returns, calls: BTreeSet::new() }
 }

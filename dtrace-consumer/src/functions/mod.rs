@@ -14,6 +14,7 @@
 //! | `x86_64`, `aarch64`, `riscv64` | decodes the instructions of an architecture |
 //! | `listing` | prints functions and coverage |
 //! | `traced` | sends functions to a kernel |
+//! | `process` | reads the files of a process, and sends their functions |
 
 mod aarch64;
 mod elf;
@@ -22,6 +23,7 @@ mod function;
 mod instruction;
 mod listing;
 mod name;
+mod process;
 mod riscv64;
 mod traced;
 mod x86_64;
@@ -30,4 +32,5 @@ pub use elf::ReadError;
 pub use function::{Architecture, Function, Functions, Obstacle, Site};
 pub use listing::{Coverage, listing};
 pub use name::Name;
+pub use process::ProcessFunctions;
 pub use traced::{Traced, TracedError};

@@ -1,5 +1,7 @@
 //! The module and the function of a symbol, as they are in probe descriptions.
 
+use dtrace_abi::function::first_crate;
+
 /// The longest name of a function in bytes (`DTRACE_FUNCNAMELEN`, without the terminator).
 const FUNCTION: usize = dtrace_abi::limits::FUNCTION_NAME - 1;
 /// The longest name of a module in bytes (`DTRACE_MODNAMELEN`, without the terminator).
@@ -23,27 +25,11 @@ impl Name {
         let (module, function) = match rustc_demangle::try_demangle(symbol) {
             Ok(path) => {
                 let path = format!("{path:#}");
-                (krate(&path).unwrap_or(other).to_owned(), path)
+                (first_crate(&path).unwrap_or(other).to_owned(), path)
             }
             Err(_) => (other.to_owned(), symbol.to_owned()),
         };
         Self { module: shortened(&module, MODULE), function: shortened(&function, FUNCTION) }
-    }
-}
-
-/// Returns the first identifier of a path, which is the crate: of the type in `<T as Trait>::f`.
-fn krate(path: &str) -> Option<&str> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let mut rest = path;
-    loop {
-        let start = rest.find(is_part)?;
-        let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |end| start + end);
-        let word = &rest[start..end];
-        rest = &rest[end..];
-        // A crate has something below it. Words such as `mut`, `dyn`, and primitive types have not.
-        if rest.starts_with("::") && !word.starts_with(|c: char| c.is_ascii_digit()) {
-            return Some(word);
-        }
     }
 }
 

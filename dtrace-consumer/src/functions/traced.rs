@@ -5,22 +5,30 @@ use std::collections::BTreeMap;
 use dtrace_abi::spec::Spec;
 use dtrace_protocol::WhyNoFunction;
 
-use super::function::{Functions, Obstacle, Site};
+use super::function::{Function, Functions, Obstacle, Site};
 use super::name::Name;
 use crate::client::{Client, ClientError, FunctionSite, FunctionText};
 
-/// The name of the provider.
-const PROVIDER: &[u8] = b"fbt";
+/// The name of the provider of a kernel.
+const PROVIDER: &str = "fbt";
 /// The crates of the framework, which the breakpoint handler and the clauses of programs call.
-const FRAMEWORK: [&str; 4] = ["sdt_core", "sdt_framework", "dtrace_abi", "dtrace_protocol"];
+const FRAMEWORK: [&str; 5] =
+    ["sdt_core", "sdt_framework", "sdt_process", "dtrace_abi", "dtrace_protocol"];
 
-/// The functions that a kernel's file has, and which of them the kernel has received.
+/// The functions of a kernel's file, or of several files of a process, and which of them the kernel has received.
 #[derive(Debug)]
 pub struct Traced {
-    build_id: Vec<u8>,
-    probes: Vec<Probe>,
+    provider: String,
+    files: Vec<File>,
     /// The probes that a description has matched and that are not traced: how many, and the first one, for each reason.
     missing: BTreeMap<&'static str, (usize, String)>,
+}
+
+/// The functions of a file.
+#[derive(Debug)]
+struct File {
+    build_id: Vec<u8>,
+    probes: Vec<Probe>,
 }
 
 /// The entry of a function, or its returns.
@@ -33,13 +41,31 @@ struct Probe {
     is_sent: bool,
 }
 
+impl Probe {
+    /// Returns the probes of a function; `module` is their module, if not the crate.
+    fn both(of: Function, module: Option<&str>) -> [Self; 2] {
+        let is_framework = FRAMEWORK.contains(&&*of.name.module);
+        let (entry, returns) = match is_framework {
+            true => (Err(Obstacle::Handler), Err(Obstacle::Handler)),
+            false => (of.entry.map(|site| vec![site]), of.returns),
+        };
+        let Name { module: krate, function } = of.name;
+        let name = Name { module: module.map_or(krate, str::to_owned), function };
+        let address = of.address;
+        [(false, entry), (true, returns)].map(|(is_return, sites)| {
+            let name = name.clone();
+            Self { name, address, is_return, sites, is_sent: false }
+        })
+    }
+}
+
 /// The reason for probes that the consumer itself does not send.
 const OBSTACLE: &str = "see the reason with dtrace --functions";
 
 /// Returns the reason for which the kernel refuses a site.
 const fn reason(why: WhyNoFunction) -> &'static str {
     match why {
-        WhyNoFunction::Name => "the kernel does not accept the name",
+        WhyNoFunction::Name => "it does not accept the name",
         WhyNoFunction::Instruction => "the kernel does not emulate the instruction",
         WhyNoFunction::Stack => {
             "the instruction stores below the stack that the kernel leaves free"
@@ -91,19 +117,36 @@ impl Traced {
             });
         }
         functions.exclude_reachable(&text.handlers);
-        let mut probes = Vec::with_capacity(2 * functions.all.len());
-        for of in functions.all {
-            let is_framework = FRAMEWORK.contains(&&*of.name.module);
-            let (entry, returns) = match is_framework {
-                true => (Err(Obstacle::Handler), Err(Obstacle::Handler)),
-                false => (of.entry.map(|site| vec![site]), of.returns),
-            };
-            for (is_return, sites) in [(false, entry), (true, returns)] {
-                let (name, address) = (of.name.clone(), of.address);
-                probes.push(Probe { name, address, is_return, sites, is_sent: false });
+        let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
+        let mut traced = Self::empty(PROVIDER.to_owned());
+        traced.files.push(File { build_id, probes });
+        Ok(traced)
+    }
+
+    /// Creates an empty set of functions for a provider.
+    pub(super) const fn empty(provider: String) -> Self {
+        Self { provider, files: Vec::new(), missing: BTreeMap::new() }
+    }
+
+    /// Returns the name of the provider.
+    pub(super) fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// Adds functions of a file, in this module.
+    pub(super) fn add(&mut self, build_id: &[u8], functions: Vec<Function>, module: &str) {
+        let probes = functions.into_iter().flat_map(|of| Probe::both(of, Some(module)));
+        match self.files.iter_mut().find(|file| file.build_id == build_id) {
+            Some(file) => file.probes.extend(probes),
+            None => {
+                self.files.push(File { build_id: build_id.to_vec(), probes: probes.collect() });
             }
         }
-        Ok(Self { build_id, probes, missing: BTreeMap::new() })
+    }
+
+    /// Notes that something is not traced.
+    pub(super) fn note_missing(&mut self, reason: &'static str, what: &str) {
+        self.missing.entry(reason).or_insert_with(|| (0, what.to_owned())).0 += 1;
     }
 
     /// Sends the functions that a description matches and that the kernel has not received. The client is open.
@@ -111,33 +154,39 @@ impl Traced {
     /// # Errors
     /// The kernel or the connection failed.
     pub(crate) fn send(&mut self, spec: &Spec, client: &mut Client) -> Result<(), ClientError> {
-        let mut sites = Vec::new();
         let mut missing = Vec::new();
-        for probe in self.probes.iter_mut().filter(|probe| !probe.is_sent) {
-            let Name { module, function } = &probe.name;
-            let name: &[u8] = if probe.is_return { b"return" } else { b"entry" };
-            if !spec.matches([PROVIDER, module.as_bytes(), function.as_bytes(), name]) {
+        for file in &mut self.files {
+            let mut sites = Vec::new();
+            for probe in file.probes.iter_mut().filter(|probe| !probe.is_sent) {
+                let Name { module, function } = &probe.name;
+                let name = if probe.is_return { "return" } else { "entry" };
+                let names = [&self.provider, module, function, name];
+                if !spec.matches(names.map(str::as_bytes)) {
+                    continue;
+                }
+                probe.is_sent = true;
+                match &probe.sites {
+                    Ok(all) => sites.extend(all.iter().map(|site| FunctionSite {
+                        module,
+                        function,
+                        is_return: probe.is_return,
+                        address: site.address,
+                        offset: site.address.saturating_sub(probe.address) as u32,
+                        code: site.code(),
+                    })),
+                    Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
+                    Err(_) => missing.push((OBSTACLE, function.clone())),
+                }
+            }
+            if sites.is_empty() {
                 continue;
             }
-            probe.is_sent = true;
-            match &probe.sites {
-                Ok(all) => sites.extend(all.iter().map(|site| FunctionSite {
-                    module,
-                    function,
-                    is_return: probe.is_return,
-                    address: site.address,
-                    offset: site.address.saturating_sub(probe.address) as u32,
-                    code: site.code(),
-                })),
-                Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
-                Err(_) => missing.push((OBSTACLE, function.as_str())),
+            for (index, why) in client.functions(&file.build_id, &sites)? {
+                missing.push((reason(why), sites[index].function.to_owned()));
             }
         }
-        for (index, why) in client.functions(&self.build_id, &sites)? {
-            missing.push((reason(why), sites[index].function));
-        }
         for (reason, function) in missing {
-            self.missing.entry(reason).or_insert_with(|| (0, function.to_owned())).0 += 1;
+            self.note_missing(reason, &function);
         }
         Ok(())
     }
@@ -150,7 +199,7 @@ impl Traced {
                 1 => String::new(),
                 count => format!(" and {} others", count - 1),
             };
-            format!("fbt: {first}{others}: not traced: {reason}")
+            format!("{}: {first}{others}: not traced: {reason}", self.provider)
         };
         missing.into_iter().map(line).collect()
     }

@@ -53,6 +53,7 @@ pub(super) struct Section {
     /// The number of the section with its names.
     pub link: usize,
     pub is_compressed: bool,
+    pub is_text: bool,
     pub bytes: Range,
 }
 
@@ -65,6 +66,15 @@ pub(super) struct Image {
     pub segments: Vec<(std::ops::Range<u64>, u64)>,
     pub sections: Vec<Section>,
     charged: Share,
+}
+
+/// The parts of a file that are read, in addition to its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Symbols and debug information.
+    Names,
+    /// Symbols, notes and text.
+    Text,
 }
 
 /// Why a file is not read.
@@ -84,6 +94,7 @@ pub(super) fn read(
     mapping: &Mapping,
     budget: &Budget,
     most: u64,
+    parts: Parts,
 ) -> Result<Image, Unread> {
     let (process, mapping, budget) = (
         process.to_owned(),
@@ -95,7 +106,7 @@ pub(super) fn read(
         let mut result = Err(Unread::Other);
         for file in candidates(&process, &addresses, &path) {
             if let Some(length) = is_mapped(&file, identity) {
-                result = load(&file, length, budget.share(Use::Objects), most);
+                result = load(&file, length, budget.share(Use::Objects), most, parts);
                 if result.is_ok() {
                     break;
                 }
@@ -150,8 +161,14 @@ fn is_mapped(file: &File, identity: Identity) -> Option<u64> {
     (same && (device == identity.device || differs(file))).then_some(metadata.len())
 }
 
-/// Reads the parts of a file with names.
-fn load(file: &File, length: u64, charged: Share, most: u64) -> Result<Image, Unread> {
+/// Reads parts of a file.
+fn load(
+    file: &File,
+    length: u64,
+    charged: Share,
+    most: u64,
+    parts: Parts,
+) -> Result<Image, Unread> {
     if length > LARGEST {
         return Err(Unread::TooLarge);
     }
@@ -178,7 +195,7 @@ fn load(file: &File, length: u64, charged: Share, most: u64) -> Result<Image, Un
         .into_iter()
         .map(|(name, section)| Section { name: image.section_name(&names, name), ..section })
         .collect();
-    for range in image.named_parts() {
+    for range in image.parts(parts) {
         part(&mut image, range)?;
     }
     Ok(image)
@@ -191,8 +208,10 @@ const LITTLE: u8 = 1;
 const PT_LOAD: u32 = 1;
 /// Types and flags of sections (gABI 4.3, "Sections").
 const SHT_SYMTAB: u32 = 2;
+const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
+const SHF_EXECINSTR: u64 = 1 << 2;
 const SHF_COMPRESSED: u64 = 1 << 11;
 /// Sizes of a header of a segment and of a section (`Elf64_Phdr`, `Elf64_Shdr`).
 const SEGMENT: usize = 56;
@@ -275,6 +294,7 @@ impl Image {
             kind,
             link: self.u32(at + 40)? as usize,
             is_compressed: self.u64(at + 8)? & SHF_COMPRESSED != 0,
+            is_text: self.u64(at + 8)? & SHF_EXECINSTR != 0,
             bytes: bytes.unwrap_or(0..0),
         };
         Some((self.u32(at)? as usize, section))
@@ -303,11 +323,18 @@ impl Image {
         }
     }
 
-    fn named_parts(&self) -> Vec<Range> {
+    fn parts(&self, wanted: Parts) -> Vec<Range> {
         let mut parts: Vec<_> =
             self.symbol_tables().flat_map(|(table, names)| [table, names]).collect();
-        let debug = SECTIONS.iter().filter_map(|id| self.debug_section(id.name()));
-        parts.extend(debug);
+        match wanted {
+            Parts::Names => {
+                parts.extend(SECTIONS.iter().filter_map(|id| self.debug_section(id.name())));
+            }
+            Parts::Text => {
+                let is_wanted = |of: &&Section| of.is_text || of.kind == SHT_NOTE;
+                parts.extend(self.sections.iter().filter(is_wanted).map(|of| of.bytes.clone()));
+            }
+        }
         // Parts within each other are read once.
         parts.sort_unstable_by_key(|part| (part.start, usize::MAX - part.end));
         let mut end = 0;
@@ -325,7 +352,7 @@ impl Image {
 pub(super) fn of_file(path: &std::path::Path, budget: &Budget) -> Result<Image, Unread> {
     let file = File::open(path).map_err(|_| Unread::Other)?;
     let length = file.metadata().map_err(|_| Unread::Other)?.len();
-    load(&file, length, budget.share(Use::Objects), budget.limit())
+    load(&file, length, budget.share(Use::Objects), budget.limit(), Parts::Names)
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) struct Mapping {
     pub offset: u64,
     pub file: Identity,
     pub path: Rc<str>,
+    /// Whether the process can execute it.
+    pub is_text: bool,
 }
 
 impl Mapping {
@@ -66,7 +68,7 @@ fn mapping(line: &str) -> Option<Mapping> {
         rest = behind;
         word
     };
-    let [addresses, _, offset, device, inode] = [(); 5].map(|()| word());
+    let [addresses, protection, offset, device, inode] = [(); 5].map(|()| word());
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let part = |text| u32::from_str_radix(text, 16).ok();
     let path = rest.trim_start();
@@ -80,6 +82,7 @@ fn mapping(line: &str) -> Option<Mapping> {
         offset: hex(offset)?,
         file: Identity { device: (part(major)?, part(minor)?), inode: inode.parse().ok()? },
         path: path.into(),
+        is_text: protection.contains('x'),
     })
 }
 
@@ -96,6 +99,7 @@ mod tests {
             offset: 0x1000,
             file: Identity { device: (0xfe, 10), inode: 4711 },
             path: "/usr/lib/a b.so (deleted)".into(),
+            is_text: true,
         };
         assert_eq!(mapping(line), Some(expected.clone()));
         assert_eq!(expected.module(), "a b.so");

@@ -11,6 +11,8 @@ mod mappings;
 mod meter;
 mod part;
 mod symbols;
+#[cfg(feature = "functions")]
+mod text;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -20,11 +22,13 @@ use std::rc::Rc;
 use crate::budget::Budget;
 use dwarf::Debug;
 pub use dwarf::Line;
-use image::Unread;
+use image::{Parts, Unread};
 use mappings::{Identity, Mapping};
 use meter::{Exceeded, Meter};
 use part::Metered;
 use symbols::Function;
+#[cfg(feature = "functions")]
+pub use text::{Text, TextFile};
 
 /// The most memory of names that are kept, in bytes.
 const KEPT: u64 = 16 << 20;
@@ -113,7 +117,7 @@ impl Objects {
             return None;
         }
         let most = self.meter.left();
-        match image::read(&self.process, mapping, self.meter.budget(), most) {
+        match image::read(&self.process, mapping, self.meter.budget(), most, Parts::Names) {
             Ok(image) => {
                 self.meter.keep_file(image.charged());
                 self.meter.begin();
