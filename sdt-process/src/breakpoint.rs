@@ -7,12 +7,12 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The action of SIGTRAP before this crate's handler was installed.
 static EARLIER: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of breakpoints of sites.
+/// The number of breakpoints of sites and of functions.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of hits of this process that came through a breakpoint.
@@ -23,6 +23,19 @@ pub fn count() -> u64 {
 /// The signals that instructions raise.
 pub(crate) const RAISED: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+
+/// Handles a breakpoint at an address that is not one of a site, or returns `false`. The context is the signal's, as the kernel has passed it to
+/// a handler that has not returned.
+pub(crate) type Other = unsafe fn(usize, *mut c_void) -> bool;
+
+/// The handler of breakpoints that are not those of sites.
+static OTHER: OnceLock<Other> = OnceLock::new();
+
+/// Sets the handler of breakpoints that are not those of sites, once.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn set_other(other: Other) {
+    OTHER.get_or_init(|| other);
+}
 
 /// A signal handler that gets the registers (`SA_SIGINFO`).
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
@@ -88,7 +101,11 @@ fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     }
 }
 
-extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+pub(crate) extern "C" fn on_trap(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
     // SAFETY: the kernel passes valid pointers to a handler with SA_SIGINFO.
     let (code, counter) = unsafe { ((*info).si_code, program_counter(context)) };
     // Only the codes of a breakpoint instruction. A SIGTRAP that a process sends has another code.
@@ -97,6 +114,11 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         if let Some(resume) = sdt_core::trap::resume_address(breakpoint) {
             COUNT.fetch_add(1, Ordering::Relaxed);
             *counter = resume as Word;
+            return;
+        }
+        // SAFETY: the kernel passed the context to this handler, which a breakpoint at this address has called.
+        if OTHER.get().is_some_and(|other| unsafe { other(breakpoint, context) }) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
             return;
         }
     }

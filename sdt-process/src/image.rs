@@ -89,6 +89,12 @@ impl Image {
         self.constants.iter().any(|of| of.start <= address && end <= of.end)
     }
 
+    /// Returns the difference between an address in memory and in the file.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const fn bias(&self) -> usize {
+        self.bias
+    }
+
     /// Returns whether all these bytes are text of this image.
     pub(crate) fn is_text(&self, address: usize, length: usize) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
@@ -164,6 +170,18 @@ unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     let segments = unsafe { segments(info) };
     let constants = segments.iter().filter(|of| of.p_flags == libc::PF_R);
     constants.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
+}
+
+/// Returns the segments with notes of a loaded object.
+///
+/// # Safety
+/// As [`text`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn notes(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    // SAFETY: the contract of this function is that of `headers`.
+    let headers = unsafe { headers(info) };
+    let notes = headers.iter().filter(|of| of.p_type == libc::PT_NOTE);
+    notes.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
 }
 
 /// Returns the memory of a part of a loaded object.

@@ -8,7 +8,8 @@ mod descriptor;
 mod error;
 mod fork;
 mod framework;
-mod functions;
+#[cfg(target_arch = "x86_64")]
+mod function;
 mod hit;
 mod identity;
 mod image;
@@ -28,6 +29,7 @@ mod sampling;
 mod sandbox;
 mod server;
 mod shutdown;
+mod site_functions;
 mod sites;
 mod slots;
 mod socket;

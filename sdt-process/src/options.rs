@@ -32,6 +32,9 @@ const PROGRAMS: usize = if cfg!(target_pointer_width = "64") { 128 << 20 } else 
 /// The number of providers that the program can make at run time (`sdt_core::runtime`), and of their probes.
 const RUNTIME: [usize; 2] = [8, 256];
 
+/// The default number of instructions at the boundaries of functions that can be traced.
+const FUNCTION_SITES: usize = 4096;
+
 /// How a process is traced. [`start`](Self::start) starts it.
 ///
 /// The options of the first start count. When tracing is started again in the same process, they have no effect.
@@ -42,6 +45,7 @@ pub struct Options {
     slots: Option<usize>,
     module: Option<CString>,
     functions: bool,
+    function_sites: usize,
     on_refusal: fn(&Probe, &Refused),
     allowed_by_sandbox: bool,
 }
@@ -75,6 +79,7 @@ impl Options {
             slots: None,
             module: None,
             functions: true,
+            function_sites: FUNCTION_SITES,
             on_refusal: print_refusal,
             allowed_by_sandbox: false,
         }
@@ -109,6 +114,14 @@ impl Options {
     /// stands for each colon: `hello::greeter??main:greeted`.
     pub const fn functions(mut self, functions: bool) -> Self {
         self.functions = functions;
+        self
+    }
+
+    /// Sets the room for functions that consumers trace without a declared probe (`dtrace -n 'pid$target:a.out:main:entry'`): the entry
+    /// of a function takes one place, and each instruction that leaves it another one. With 0, no function can be traced. The default
+    /// is 4096. On architectures other than x86_64, functions are not traced yet.
+    pub const fn function_sites(mut self, sites: usize) -> Self {
+        self.function_sites = sites;
         self
     }
 
@@ -208,6 +221,12 @@ impl Options {
             attach::detach().map_err(StartError::Detach)?;
             return Err(StartError::Own(error));
         }
+        #[cfg(target_arch = "x86_64")]
+        if sdt_core::patch::PATCHES && self.function_sites != 0 {
+            // A program without a build ID has no functions to trace. The consumer gets the reason.
+            let text = Text::new(self.on_refusal);
+            let _ = crate::function::register(dtrace, text, self.function_sites);
+        }
         let attached = Attached { process: std::process::id(), dtrace, consumers };
         state.attached = Some(attached);
         Ok(attached)
@@ -222,14 +241,16 @@ impl Options {
         })?;
         let [providers, probes] = OWN;
         let config = Config {
-            providers: self.config.providers.saturating_add(providers),
-            probes: self.config.probes.saturating_add(probes),
-            ecbs: self.config.ecbs.saturating_add(CLAUSES),
+            providers: self.config.providers.saturating_add(providers + 1),
+            probes: self.config.probes.saturating_add(probes).saturating_add(self.function_sites),
+            ecbs: self.config.ecbs.saturating_add(CLAUSES).saturating_add(self.function_sites),
             ..self.config
         };
         config.check().map_err(StartError::Config)?;
         let consumers = config.consumers;
         let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
+        // A site of a function takes at most 64 bytes.
+        let bytes = bytes.saturating_add(self.function_sites.saturating_mul(64));
         let bytes = bytes.saturating_add(PROGRAMS);
         // An allocation of this size is zero pages of the system until they are written to.
         let mut memory = Vec::<MaybeUninit<u8>>::new();

@@ -5,7 +5,7 @@ use sdt_core::ops::ProbeId;
 use sdt_core::site::{self, ENCODING, State};
 use sdt_framework::server;
 
-use crate::functions;
+use crate::site_functions;
 
 /// The sites of this image.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Sites;
 
 impl server::Sites for Sites {
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
-        let all = site::all().iter().zip(functions::of_sites());
+        let all = site::all().iter().zip(site_functions::of_sites());
         let own = all.filter(|(site, _)| site.probe().id() == Some(probe));
         for (site, function) in own.skip(skip) {
             let (patchpoint, target) = (site.patchpoint(), site.target());

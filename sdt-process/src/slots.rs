@@ -106,6 +106,8 @@ impl Slots {
             let seen = slot.crossings.load(Ordering::Relaxed);
             slot.crossings.store(seen.next_multiple_of(2), Ordering::Relaxed);
         }
+        #[cfg(target_arch = "x86_64")]
+        crate::function::forget_handlers();
     }
 
     /// Runs `fire`, whose hits use the first slot.
@@ -329,6 +331,8 @@ unsafe impl Host for Slots {
                 std::thread::yield_now();
             }
         }
+        #[cfg(target_arch = "x86_64")]
+        crate::function::wait_for_handlers();
     }
 
     fn sample_threads(&self, timer: usize, interval: Option<u64>) -> bool {

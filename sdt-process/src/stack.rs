@@ -32,6 +32,18 @@ const THUNK_DISTANCE: usize = 64 << 10;
 /// The size of a word in bytes.
 const WORD: usize = size_of::<usize>();
 
+/// The place of a breakpoint at the boundary of a function.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boundary {
+    /// The address of the breakpoint.
+    pub(crate) counter: usize,
+    /// The address of the function's return address.
+    pub(crate) caller_at: usize,
+    /// The frame pointer of the caller, if it has one.
+    pub(crate) frame: usize,
+}
+
 /// The thunk of the hit that a thread is recording.
 #[derive(Clone, Copy, Debug)]
 enum Thunk {
@@ -41,6 +53,9 @@ enum Thunk {
     Above(usize),
     /// The frame is at this address.
     Found(usize),
+    /// A breakpoint made the hit, at the boundary of a function.
+    #[cfg(target_arch = "x86_64")]
+    Function(Boundary),
     /// There is none, as a signal has interrupted the thread with these registers.
     Interrupted(Registers),
 }
@@ -62,6 +77,12 @@ impl Note {
     pub(crate) fn new(site: Option<usize>, room: Room) -> Self {
         let thunk = THUNK.replace(site.map_or(Thunk::None, Thunk::Above));
         Self(thunk, ROOM.replace(Some(room)))
+    }
+
+    /// Notes that a breakpoint at the boundary of a function made the hit.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn at_function(at: Boundary, room: Room) -> Self {
+        Self(THUNK.replace(Thunk::Function(at)), ROOM.replace(Some(room)))
     }
 
     /// Notes that a signal has interrupted the thread, and that the hit is recorded on another stack.
@@ -98,6 +119,8 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     let alternate = hit::current().and_then(|hit| hit.alternate_end);
     let end = end(own_stack::stack_pointer(), alternate);
     let frame = match thunk {
+        #[cfg(target_arch = "x86_64")]
+        Thunk::Function(at) => return of_function(at, frames, end),
         Thunk::Found(frame) => Some(frame),
         // SAFETY: `SiteFramework::hit` noted its stack pointer and has not returned, so the thunk's frame is further up this stack.
         Thunk::Above(start) => unsafe { search(start, end) },
@@ -105,18 +128,40 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     };
     THUNK.set(frame.map_or(Thunk::None, Thunk::Found));
     let Some(frame) = frame else { return 0 };
-    let read = |frame: usize| {
-        let words = frame.wrapping_add_signed(NEXT_FRAME);
-        if own_stack::contains(words, 2 * WORD) {
-            // SAFETY: `own_stack::contains` has proved that the two words are mapped while this function runs.
-            return Some([0, WORD].map(|at| unsafe { raw_load::word(words + at) }));
-        }
-        memory::words::<2>(words)
-    };
     // SAFETY: the thunk has not returned, so its frame with the two words is on this thread's stack.
     let thunk =
         unsafe { [0, WORD].map(|at| raw_load::word(frame.wrapping_add_signed(NEXT_FRAME) + at)) };
-    follow(frames, frame, Some(thunk), end, read)
+    follow(frames, frame, Some(thunk), end, read_frame)
+}
+
+/// Reads two words of a stack.
+fn read(words: usize) -> Option<[usize; 2]> {
+    if own_stack::contains(words, 2 * WORD) {
+        // SAFETY: `own_stack::contains` has proved that the two words are mapped while this function runs.
+        return Some([0, WORD].map(|at| unsafe { raw_load::word(words + at) }));
+    }
+    memory::words::<2>(words)
+}
+
+/// Reads the two words of a frame.
+fn read_frame(frame: usize) -> Option<[usize; 2]> {
+    read(frame.wrapping_add_signed(NEXT_FRAME))
+}
+
+/// Fills in the frames of a function: the breakpoint, the return address, and the frames of its callers.
+#[cfg(target_arch = "x86_64")]
+fn of_function(at: Boundary, frames: &mut [u64], end: usize) -> usize {
+    let [first, rest @ ..] = frames else { return 0 };
+    *first = at.counter as u64;
+    let returns = read(at.caller_at).map(|[returns, _]| returns).filter(|of| is_text(*of));
+    let (Some(returns), [second, rest @ ..]) = (returns, rest) else { return 1 };
+    *second = returns as u64;
+    let is_above = at.frame > at.caller_at && at.frame < end && at.frame.is_multiple_of(WORD);
+    2 + if is_above && !rest.is_empty() {
+        follow(rest, at.frame, read_frame(at.frame), end, read_frame)
+    } else {
+        0
+    }
 }
 
 /// Fills in the program counter of an interrupted function, and the return addresses of its callers.

@@ -37,7 +37,7 @@ use crate::image::Image;
 use crate::obstacle::{self, Obstacle};
 use crate::refused::{Refused, TextError};
 use crate::text_access::{self, Access, synchronise_threads};
-use crate::{breakpoint, functions, sandbox, threads};
+use crate::{breakpoint, sandbox, site_functions, threads};
 
 /// The text of this program, for an [`Attachment`](sdt_core::attach::Attachment).
 ///
@@ -156,7 +156,7 @@ impl Text {
     }
 
     /// Proves everything that a change needs, except that a certain site can be written.
-    fn prove(&self) -> Result<Access, Refused> {
+    pub(crate) fn prove(&self) -> Result<Access, Refused> {
         self.check()?;
         synchronise_threads().map_err(Refused::Synchronise)?;
         Access::open().map_err(Refused::Text)
@@ -279,7 +279,7 @@ unsafe impl Patcher for Text {
     }
 
     fn function(&self, address: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
-        self.functions.then(|| functions::name(address)).flatten()
+        self.functions.then(|| site_functions::name(address)).flatten()
     }
 
     fn relax(&self) {

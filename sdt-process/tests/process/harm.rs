@@ -251,6 +251,13 @@ fn the_documented_calls_suffice() {
             subject.ask("burn 2 100");
         });
         assert_eq!(shown.matches("world 1 1").count(), 4, "{shown}{said}");
+        if cfg!(target_arch = "x86_64") {
+            let text = "pid$target:a.out:process??subject??functions??twice:entry, pid$target:libc.so*:malloc:entry { @[probefunc] = count(); }";
+            let [shown, said] = run(&mut subject, text, |subject| {
+                subject.ask("calls 10");
+            });
+            assert!(shown.contains("twice") && shown.contains("malloc"), "{shown}{said}");
+        }
         let mut listing = Consumer::of(subject.id());
         assert_eq!(listing.list().len(), 6);
         let probe = listing.probe("work");

@@ -3,6 +3,7 @@
 
 mod constants;
 mod consumer;
+mod functions;
 mod harm;
 mod program;
 mod sampling;

@@ -10,10 +10,11 @@ use dtrace_consumer::client::CHANNEL;
 use dtrace_consumer::compiler::Source;
 use dtrace_consumer::compiler::Specifies;
 use dtrace_consumer::compiler::options::Options;
+use dtrace_consumer::compiler::program::Program;
 use dtrace_consumer::consume::{self, Workload, WorkloadError};
 use dtrace_consumer::job::{self, Job};
 use dtrace_consumer::render::{Order, Output, Text};
-use dtrace_consumer::trace::Running;
+use dtrace_consumer::trace::{Running, TraceError};
 use dtrace_consumer::{Client, ClientError, DtraceError, Interrupt, Trace};
 
 use crate::consumer::{self, Subject};
@@ -55,8 +56,8 @@ impl Output for Shown {
     }
 }
 
-/// Runs a program while the subject does something, and stops it unless it ends by itself. Returns its output and its messages.
-pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
+/// Connects to a subject, and compiles a program for it.
+fn compile(subject: &Subject, text: &str) -> Result<(Trace, Program), TraceError> {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let mut options = Options::default();
     options.set("quiet", None).unwrap();
@@ -64,14 +65,36 @@ pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject))
     options.set("aggsize", Some("256k")).unwrap();
     options.set("aggsortkey", None).unwrap();
     let mut trace = Trace::new(client, options, i64::from(subject.id()));
-    let program = trace.compile(Source::line(text.as_bytes())).unwrap();
+    trace.set_process(subject.id());
+    let program = trace.compile(Source::line(text.as_bytes()))?;
+    Ok((trace, program))
+}
+
+/// Starts a program.
+pub fn start(subject: &Subject, text: &str) -> Running {
+    let (mut trace, program) = compile(subject, text).unwrap();
     assert_ne!(trace.enable(&program).unwrap(), 0);
+    trace.go().unwrap()
+}
+
+/// Returns the error of a program that cannot be enabled.
+pub fn messages(subject: &Subject, text: &str) -> String {
+    let enabled = compile(subject, text).and_then(|(mut trace, program)| trace.enable(&program));
+    enabled.unwrap_err().to_string()
+}
+
+/// Runs a program while the subject does something, and stops it unless it ends by itself. Returns its output and its messages.
+pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
+    let (mut trace, program) = compile(subject, text).unwrap();
+    assert_ne!(trace.enable(&program).unwrap(), 0);
+    let complaints = trace.kernel().function_complaints().join("\n");
     let mut running = trace.go().unwrap();
     during(subject);
     if !text.contains("exit(") {
         running.stop().unwrap();
     }
-    all(running)
+    let [shown, said] = all(running);
+    [shown, complaints + &said]
 }
 
 /// Returns the output of a program until it ends, and its messages.

@@ -2,6 +2,7 @@
 //! command a line, and answers each with a line that begins with `> `.
 
 mod forks;
+mod functions;
 mod pages;
 mod sampling;
 mod sandbox;
@@ -106,6 +107,11 @@ fn start() -> Result<Process, String> {
     let config = Config { buffer: 20_000 * Record::SIZE, consumers: 3, ..Config::DEFAULT };
     let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
     options = options.allowed_by_sandbox(role.contains("allowed"));
+    if role.contains("few") {
+        options = options.function_sites(8);
+    } else if role.contains("many") {
+        options = options.function_sites(100_000);
+    }
     if role.contains("panics") {
         options = options.on_refusal(|probe, _| panic!("{:?} is refused", probe.name()));
     }
@@ -272,6 +278,21 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("done"));
             }
             "growing" => answer(format_args!("{}", stacks::growing())),
+            "calls" => {
+                let [right, calls] = functions::calls(number(words.get(1)));
+                answer(format_args!("{right} {calls}"));
+            }
+            "calling" => {
+                workers.extend(functions::keep_calling());
+                answer(format_args!("calling"));
+            }
+            "called" => {
+                functions::stop_calling();
+                let wrong: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
+                answer(format_args!("{wrong}"));
+            }
+            "unwound" => answer(format_args!("{}", functions::unwound(number(words.get(1))))),
+            "spawned" => answer(format_args!("{}", functions::spawned(number(words.get(1))))),
             "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),
             "deny" => answer(format_args!("{}", sandbox::deny(words[1], words[2]))),
             "mdwe" => answer(format_args!("{}", sandbox::refuse_executable_gain())),

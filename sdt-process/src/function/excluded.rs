@@ -1,0 +1,244 @@
+//! The functions that are not traced, because a breakpoint in them could end the process.
+//!
+//! | functions | reason |
+//! |---|---|
+//! | those that the signal handler may call before it is known that the thread records a hit | their breakpoints would be hit again by their own handler, until the stack is full |
+//! | the C library, except some | it blocks all signals while it starts and ends threads and programs, and a breakpoint with SIGTRAP blocked ends the process |
+//! | functions without Rust names of a program that contains the C library | the same |
+//! | functions that replace some of the C library's, such as `free` | the C library calls them at such times |
+//!
+//! Consumers leave out everything that the handler calls directly; here the process makes sure that none sends it.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use dtrace_abi::function::first_crate;
+use object::read::ReadCache;
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+
+use super::restorer;
+
+/// The crates whose functions the handler calls. A function of another crate whose symbol names one of these is excluded, too: it is an
+/// instance for types of that crate.
+const CRATES: [&str; 5] =
+    ["sdt_core", "sdt_framework", "sdt_process", "dtrace_abi", "dtrace_protocol"];
+/// Crates whose functions the handler calls if they are not inlined.
+const INLINED: [&str; 5] = ["core", "compiler_builtins", "libc", "rustix", "spin"];
+/// The beginnings of the paths of such functions of the standard library, and of those that the recording of a sample may call: it runs on a
+/// stack of its own, where another frame of a signal would begin at the end of the alternate stack, over that of the sample.
+const INLINED_OF_STD: [&str; 3] = ["std::thread::local", "std::sync", "std::time"];
+
+/// Functions of the C library that it does not call while it blocks signals (seen with glibc 2.36).
+const SAFE: [&str; 39] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "posix_memalign",
+    "aligned_alloc",
+    "read",
+    "pread64",
+    "readv",
+    "preadv64",
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev64",
+    "send",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "accept",
+    "accept4",
+    "connect",
+    "bind",
+    "listen",
+    "socket",
+    "shutdown",
+    "poll",
+    "ppoll",
+    "select",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_ctl",
+    "fsync",
+    "fdatasync",
+    "getaddrinfo",
+    "nanosleep",
+    "clock_nanosleep",
+];
+/// Functions of the C library that it calls while it blocks signals, and that programs and libraries may replace.
+const REPLACED: [&str; 4] = ["free", "cfree", "munmap", "madvise"];
+
+/// The length of text that is excluded from each function of the C library on, in bytes: their sizes are unknown here.
+const LENGTH: usize = 4096;
+
+/// The role of an object in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Role {
+    /// It contains this crate.
+    pub(super) is_here: bool,
+    /// It contains the C library.
+    pub(super) has_c_library: bool,
+    /// It is the program.
+    pub(super) is_program: bool,
+}
+
+/// The functions of an object that may be traced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// Functions in ascending order of their addresses, without overlaps.
+    functions: Vec<Range<usize>>,
+    /// Whether these may be traced, and all others not; otherwise these may not.
+    are_allowed: bool,
+}
+
+impl Rule {
+    /// Reads the functions of an object's file; `bias` is added to addresses in the file. `None` if the file cannot be read, is that of another
+    /// build, or has no symbols.
+    pub(super) fn new(path: &Path, build_id: &[u8], bias: usize, role: Role) -> Option<Self> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        if file.build_id().ok()?? != build_id {
+            return None;
+        }
+        let is_function =
+            |of: &object::Symbol<'_, '_, _>| of.kind() == SymbolKind::Text && of.size() > 0;
+        let symbols = file.symbols().chain(file.dynamic_symbols()).filter(is_function);
+        let is_library = role.has_c_library && !role.is_program;
+        let (mut is_any, mut functions) = (false, Vec::new());
+        for symbol in symbols {
+            let Ok(name) = symbol.name() else { continue };
+            is_any = true;
+            let is_named = if is_library { SAFE.contains(&name) } else { is_excluded(name, role) };
+            if is_named {
+                let start = (symbol.address() as usize).wrapping_add(bias);
+                functions.push(start..start.saturating_add(symbol.size() as usize));
+            }
+        }
+        functions.sort_unstable_by_key(|of| (of.start, of.end));
+        functions.dedup_by(|next, last| {
+            let overlaps = next.start <= last.end;
+            if overlaps {
+                last.end = last.end.max(next.end);
+            }
+            overlaps
+        });
+        is_any.then_some(Self { functions, are_allowed: is_library })
+    }
+
+    /// Returns whether an instruction of the object may be traced.
+    pub(super) fn allows(&self, address: usize, length: usize) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        let at = self.functions.partition_point(|of| of.end <= address);
+        let found = self.functions.get(at).filter(|of| of.start < end);
+        let is_inside = found.is_some_and(|of| of.start <= address && end <= of.end);
+        if self.are_allowed { is_inside } else { found.is_none() && !is_called(address, end) }
+    }
+}
+
+/// Returns whether a function with this symbol is excluded from an object that is not the C library.
+fn is_excluded(symbol: &str, role: Role) -> bool {
+    if REPLACED.contains(&symbol) {
+        return true;
+    }
+    if !role.is_here && !role.has_c_library {
+        return false;
+    }
+    if role.is_here && CRATES.iter().any(|name| symbol.contains(name)) {
+        return true;
+    }
+    let Ok(path) = rustc_demangle::try_demangle(symbol) else { return role.has_c_library };
+    let path = format!("{path:#}");
+    // Functions of primitive types, such as `<[u8]>::starts_with`, have no crate: they are those of `core`.
+    let is_inlined = first_crate(&path).is_none_or(|of| INLINED.contains(&of));
+    role.is_here && (is_inlined || INLINED_OF_STD.iter().any(|of| path.starts_with(of)))
+}
+
+/// Returns whether an instruction may be in a function that compiled code calls for copies and comparisons and for thread-local variables, or in
+/// the code to which the signal handler returns.
+fn is_called(address: usize, end: usize) -> bool {
+    unsafe extern "C" {
+        fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8;
+        fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32;
+        fn __tls_get_addr(index: *const usize) -> *mut u8;
+    }
+    static STARTS: OnceLock<[usize; 7]> = OnceLock::new();
+    let starts = STARTS.get_or_init(|| {
+        [
+            libc::memcpy as *const () as usize,
+            memmove as *const () as usize,
+            libc::memset as *const () as usize,
+            libc::memcmp as *const () as usize,
+            bcmp as *const () as usize,
+            __tls_get_addr as *const () as usize,
+            restorer::restorer(),
+        ]
+    });
+    starts.iter().any(|start| *start < end && address < start.saturating_add(LENGTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::images;
+    use super::*;
+
+    #[test]
+    fn the_handler_and_what_it_calls_are_excluded() {
+        for (function, is_allowed) in [
+            (crate::breakpoint::on_trap as *const () as usize, false),
+            (super::super::hit::record as *const () as usize, false),
+            (libc::memcpy as *const () as usize, false),
+            // At the end of a thread, the C library calls these with all signals blocked.
+            (libc::free as *const () as usize, false),
+            (libc::madvise as *const () as usize, false),
+            (libc::malloc as *const () as usize, true),
+            (libc::recv as *const () as usize, true),
+        ] {
+            let loaded = images::loaded();
+            let object = loaded.iter().find(|object| object.contains(function, 1)).unwrap();
+            images::trace(&object.build_id).unwrap();
+            assert_eq!(images::allow(function, 1), is_allowed, "{function:#x} {object:x?}");
+        }
+        assert!(!images::allow(usize::MAX, 2));
+    }
+
+    #[test]
+    fn symbols_are_excluded_by_their_crate() {
+        let here = Role { is_here: true, has_c_library: false, is_program: true };
+        let library = Role { is_here: false, ..here };
+        let whole = Role { has_c_library: true, ..here };
+        for (symbol, in_here, in_library, in_static) in [
+            ("_ZN8sdt_core4trap14resume_address17h0123456789abcdefE", true, false, true),
+            ("_ZN4core4cell13Cell$LT$T$GT$3get17h0123456789abcdefE", true, false, true),
+            (
+                "_ZN54_$LT$I$u20$as$u20$core..iter..traits..Collect$GT$4into17h0123456789abcdefE",
+                true,
+                false,
+                true,
+            ),
+            ("_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE", true, false, true),
+            (
+                "_RNvMNtCsgEmfK2I1SDS_4core5sliceSh11starts_withCs4X4t9plMPHF_9addr2line",
+                true,
+                false,
+                true,
+            ),
+            ("sdt_process_function_thunk", true, false, true),
+            ("_RNvCs1234_4shop5serve", false, false, false),
+            ("_ZN4shop5serve17h0123456789abcdefE", false, false, false),
+            ("_ZN3std2fs4File4open17h0123456789abcdefE", false, false, false),
+            ("sqlite3_step", false, false, true),
+            ("free", true, true, true),
+        ] {
+            assert_eq!(is_excluded(symbol, here), in_here, "{symbol}");
+            assert_eq!(is_excluded(symbol, library), in_library, "{symbol}");
+            assert_eq!(is_excluded(symbol, whole), in_static, "{symbol}");
+        }
+    }
+}

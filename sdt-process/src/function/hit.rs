@@ -1,0 +1,88 @@
+//! From a breakpoint to the framework, and back.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use sdt_framework::{Dtrace, Host as _};
+
+use super::handlers::Handler;
+use super::{frame, images};
+use crate::slots::{self, Slots};
+use crate::stack;
+
+/// The framework to which functions are registered.
+static DTRACE: AtomicPtr<Dtrace<Slots>> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    /// Whether this thread records a hit of a function. Neither allocated nor dropped, so signal handlers can use it.
+    static RECORDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Passes hits to this framework from now on.
+pub(super) fn set_framework(dtrace: &'static Dtrace<Slots>) {
+    DTRACE.store(ptr::from_ref(dtrace).cast_mut(), Ordering::Release);
+}
+
+fn framework() -> Option<&'static Dtrace<Slots>> {
+    // SAFETY: null, or a reference that `set_framework` got.
+    unsafe { DTRACE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Handles a breakpoint at a function. Returns `false`, and does nothing, if the breakpoint is not one of a function.
+///
+/// # Safety
+/// The kernel passed `context` to a handler of SIGTRAP that has not returned, for a breakpoint at this address.
+pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
+    let Some(dtrace) = framework() else { return false };
+    let _handler = Handler::begin();
+    // SAFETY: the kernel passed a valid context, which is this handler's until it returns.
+    let context = unsafe { &mut *context.cast::<frame::Context>() };
+    if !dtrace.is_function_site(breakpoint as u64) {
+        // The breakpoint was removed after this thread had hit it: the instruction is there again.
+        let is_stale = images::contain(breakpoint) && !images::has_breakpoint(breakpoint);
+        if is_stale {
+            frame::set_registers(context, &frame::registers(context));
+        }
+        return is_stale;
+    }
+    // While a hit is recorded, further ones are only emulated: those of functions that the recording calls.
+    let is_nested = RECORDS.get();
+    // SAFETY: a site is at the boundary of a function.
+    if unsafe { frame::divert(context, is_nested) } {
+        RECORDS.set(true);
+        return true;
+    }
+    let mut registers = frame::registers(context);
+    // SAFETY: the registers are those of the interrupted code, which continues with them.
+    unsafe { dtrace.function_skip(&mut registers) };
+    frame::set_registers(context, &registers);
+    true
+}
+
+/// Records a hit, and emulates the instruction in the copy of the signal's frame. The thunk calls this on the thread's own stack.
+///
+/// # Safety
+/// `context` is the copy that `frame::divert` made, and `is_nested` its argument.
+pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: bool) {
+    // SAFETY: only this thread uses the copy on its stack.
+    let context = unsafe { &mut *context };
+    let mut registers = frame::registers(context);
+    if let Some(dtrace) = framework() {
+        let _handler = Handler::begin();
+        let room = if is_nested { None } else { slots::room_keeping_errno() };
+        // If the site was removed meanwhile, the registers stay as they are: the code continues at the instruction, which is there again.
+        match room {
+            Some(room) => {
+                let _note = stack::Note::at_function(frame::boundary(&registers), room);
+                // SAFETY: the registers are those of the interrupted code, which continues with them.
+                dtrace.host().without_interrupts(|| unsafe { dtrace.function_hit(&mut registers) });
+            }
+            // SAFETY: the same.
+            None => _ = unsafe { dtrace.function_skip(&mut registers) },
+        }
+    }
+    frame::set_registers(context, &registers);
+    RECORDS.set(is_nested);
+}

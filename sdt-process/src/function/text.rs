@@ -1,0 +1,162 @@
+//! The text that consumers may trace, and the stores to it.
+
+use std::ffi::{CStr, CString};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sdt_core::ops::FrameworkError;
+use sdt_core::patch::{Patcher, machine};
+use sdt_framework::{Dtrace, FunctionText};
+
+use super::{frame, hit, images};
+use crate::breakpoint;
+use crate::image::Image;
+use crate::slots::Slots;
+use crate::text::{self, Text};
+use crate::text_access::{Access, synchronise_threads};
+
+/// The text of this process, of which consumers may trace functions.
+#[derive(Debug)]
+struct Traced {
+    build_id: Vec<u8>,
+    bias: usize,
+    provider: CString,
+    handlers: [u64; 2],
+    stores: &'static Stores,
+}
+
+/// Lets consumers trace functions of this process, with room for this number of sites.
+///
+/// # Errors
+/// See [`Dtrace::register_functions`].
+pub(crate) fn register(
+    dtrace: &'static Dtrace<Slots>,
+    text: Text,
+    sites: usize,
+) -> Result<(), FrameworkError> {
+    let here = frame::thunk();
+    let own = images::loaded().into_iter().find(|object| object.contains(here, 1));
+    let Some(own) = own else { return Err(FrameworkError::Invalid) };
+    let provider = CString::new(format!("pid{}", std::process::id()));
+    let handlers = [breakpoint::on_trap as *const (), hit::record as *const ()];
+    let traced = Traced {
+        build_id: own.build_id,
+        bias: Image::here().bias(),
+        provider: provider.map_err(|_| FrameworkError::Invalid)?,
+        handlers: handlers.map(|handler| handler as usize as u64),
+        stores: Box::leak(Box::new(Stores { text })),
+    };
+    dtrace.register_functions(Box::leak(Box::new(traced)), sites)?;
+    hit::set_framework(dtrace);
+    breakpoint::set_other(hit::handle);
+    Ok(())
+}
+
+// SAFETY: `is_traceable` is true only for text of objects that `images` keeps loaded, and which only this crate changes. `excluded` has the
+// functions that the handler calls before it is known that the thread records a hit. The thunk runs with the
+// handler installed. `divert` leaves `FREE` bytes free. `sync` waits for all handlers that search the table of sites, as they count
+// themselves (`handlers`), and for all hits, as these hold slots.
+unsafe impl FunctionText for Traced {
+    fn build_id(&self) -> &[u8] {
+        &self.build_id
+    }
+
+    fn slide(&self) -> u64 {
+        self.bias as u64
+    }
+
+    fn slide_of(&self, build_id: &[u8]) -> Option<u64> {
+        if let Some(bias) = images::bias(build_id) {
+            return Some(bias as u64);
+        }
+        // Reading the file makes system calls that a sandbox may forbid.
+        self.stores.is_proved().then(|| images::trace(build_id))?.map(|bias| bias as u64)
+    }
+
+    fn provider(&self) -> &CStr {
+        &self.provider
+    }
+
+    fn is_traceable(&self, address: u64, length: usize) -> bool {
+        images::allow(address as usize, length)
+    }
+
+    fn free_stack(&self) -> u64 {
+        frame::FREE as u64
+    }
+
+    fn handlers(&self) -> &[u64] {
+        &self.handlers
+    }
+
+    fn patcher(&self) -> &'static dyn Patcher {
+        self.stores
+    }
+}
+
+/// How long a proof that text can be changed is valid. A change of many functions is proved a few times only.
+const VALID: Duration = Duration::from_millis(100);
+
+/// The proof that text can be changed, and when it was made.
+static PROOF: Mutex<Option<(Access, Instant)>> = Mutex::new(None);
+
+fn proof() -> MutexGuard<'static, Option<(Access, Instant)>> {
+    PROOF.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a change of functions: the memory of the process is not open for writing any more.
+pub(crate) fn end_change() {
+    *proof() = None;
+}
+
+/// The stores to text of functions.
+#[derive(Debug)]
+struct Stores {
+    text: Text,
+}
+
+impl Stores {
+    /// Returns whether text can be changed now. If not, the consumer gets the reason.
+    fn is_proved(&self) -> bool {
+        let mut proof = proof();
+        if proof.as_ref().is_none_or(|(_, at)| at.elapsed() > VALID) {
+            *proof = None;
+            match self.text.prove() {
+                Ok(access) => *proof = Some((access, Instant::now())),
+                Err(why) => text::refuse(format!("functions cannot be traced: {why}")),
+            }
+        }
+        proof.is_some()
+    }
+}
+
+// SAFETY: `store` stores exactly the bytes that it gets. These are one byte on x86_64. `synchronise` makes every thread of this process
+// execute a synchronising instruction. Without a proof nothing is stored; the framework reads text again before it forgets a site.
+unsafe impl Patcher for Stores {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        if let Some((access, _)) = &*proof() {
+            // SAFETY: the contract of this function is that of `Access::write`.
+            let written = unsafe { access.write(address, bytes) };
+            written.unwrap_or_else(|error| {
+                text::refuse(format!("functions cannot be traced: {error}"))
+            });
+        }
+    }
+
+    fn synchronise(&self) {
+        machine::synchronise_cpu();
+        synchronise_threads()
+            .unwrap_or_else(|error| text::refuse(format!("functions cannot be traced: {error}")));
+        end_change();
+    }
+
+    fn is_writable(&self, address: usize, length: usize) -> bool {
+        if !self.is_proved() {
+            return false;
+        }
+        let proof = proof();
+        let Some((access, _)) = &*proof else { return false };
+        let rewritten = access.rewrite(address, length);
+        rewritten.map_err(|why| text::refuse(format!("functions cannot be traced: {why}"))).is_ok()
+    }
+}

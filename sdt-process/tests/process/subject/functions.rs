@@ -1,0 +1,83 @@
+//! Functions without a declared probe.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// The calls of [`twice`], as it counts them itself.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns twice a number.
+#[inline(never)]
+pub(super) fn twice(n: u64) -> u64 {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    black_box(n) * 2
+}
+
+/// Calls itself `n` times, and panics at the end if `n` is odd.
+#[inline(never)]
+fn deep(n: u64, of: u64) -> u64 {
+    assert!(n != 0 || of.is_multiple_of(2));
+    if n == 0 { 0 } else { 1 + deep(black_box(n - 1), of) }
+}
+
+/// Makes four threads call `twice` this many times each, with 1, 2 and so on. Returns the number of right results, and of calls ever.
+pub(super) fn calls(times: u64) -> [u64; 2] {
+    let right = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 1..=times {
+                    right.fetch_add(u64::from(twice(n) == 2 * n), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    [right.into_inner(), CALLS.load(Ordering::Relaxed)]
+}
+
+static CALLING: AtomicBool = AtomicBool::new(false);
+
+/// Starts threads that call `twice` until [`stop_calling`], and return the number of wrong results.
+pub(super) fn keep_calling() -> Vec<thread::JoinHandle<u64>> {
+    CALLING.store(true, Ordering::Release);
+    let call = || {
+        let (mut n, mut wrong) = (0, 0);
+        while CALLING.load(Ordering::Acquire) {
+            n += 1;
+            wrong += u64::from(twice(n) != 2 * n);
+        }
+        wrong
+    };
+    (0..2).map(|_| thread::spawn(call)).collect()
+}
+
+pub(super) fn stop_calling() {
+    CALLING.store(false, Ordering::Release);
+}
+
+/// Calls `deep` with 0 to `times` - 1. Returns how many of these calls panicked.
+pub(super) fn unwound(times: u64) -> u64 {
+    std::panic::set_hook(Box::new(|_| {}));
+    let panics = (0..times).filter(|n| std::panic::catch_unwind(|| deep(*n, *n)).is_err()).count();
+    let _ = std::panic::take_hook();
+    panics as u64
+}
+
+/// Starts this many detached threads and programs. Returns how many of these ended well.
+pub(super) fn spawned(times: u64) -> u64 {
+    let ended = &*Box::leak(Box::new(AtomicU64::new(0)));
+    let good = (0..times).filter(|_| {
+        thread::spawn(|| {
+            let text = black_box(vec![1_u8; 100]);
+            ended.fetch_add(text.len() as u64 / 100, Ordering::Release);
+        });
+        Command::new("true").status().is_ok_and(|status| status.success())
+    });
+    let good = good.count() as u64;
+    while ended.load(Ordering::Acquire) < times {
+        thread::yield_now();
+    }
+    good
+}
