@@ -276,9 +276,9 @@ impl Sampling {
             } else {
                 self.scan_new().ok()
             };
-            let rest = (start.elapsed() * REST).max(PAUSE);
             let now = Instant::now();
-            self.due = Some([now + PAUSE, if start >= all { now + rest } else { all }]);
+            let next = now + ((now - start) * REST).max(PAUSE);
+            self.due = Some(if start >= all { [now + PAUSE, next] } else { [next, all] });
         } else if start >= news {
             self.due = Some([start + PAUSE, all]);
         }
