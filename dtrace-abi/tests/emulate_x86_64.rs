@@ -205,6 +205,7 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
 
     let rip = text + START as u64;
     let mut ours = Registers { general: registers, rip, rflags };
+    let before = bytes.clone();
     let mut memory = Memory { base, bytes };
     decoded.emulate(&mut ours, &mut memory);
     let what = format!("{code:02x?} {decoded:?} of {registers:x?}, flags {flags:x}");
@@ -231,6 +232,9 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
     let after = unsafe { std::slice::from_raw_parts(arena.stack, SIZE) };
     assert_eq!(memory.bytes, after, "{what}");
     // What is stored below the stack pointer is announced: handlers leave room for it.
+    let changed = memory.bytes.iter().zip(&before).position(|(now, before)| now != before);
+    let below = top - changed.unwrap_or(top).min(top);
+    assert!(below as u64 <= decoded.below_stack(), "{what}");
     if let Instruction::Push(Operand::Register(_)) = decoded.instruction {
         assert_eq!(decoded.below_stack(), 8);
     }
@@ -317,23 +321,45 @@ fn usual_ones() {
     let registers: [u64; 16] = std::array::from_fn(|at| 0x1111_1111_1111_1111 * at as u64);
     let contents: Vec<u64> = (0..SIZE as u64 / 8).collect();
     for code in [
-        &[0x55][..],                        // push rbp
-        &[0x41, 0x57],                      // push r15
-        &[0x54],                            // push rsp
-        &[0x5c],                            // pop rsp
-        &[0x48, 0x83, 0xec, 0x28],          // sub rsp, 40
-        &[0x48, 0x81, 0xec, 0x88, 0, 0, 0], // sub rsp, 136
-        &[0x48, 0x89, 0xe5],                // mov rbp, rsp
-        &[0x31, 0xc0],                      // xor eax, eax
-        &[0x48, 0x8d, 0x05, 0x10, 0, 0, 0], // lea rax, [rip + 16]
-        &[0x4a, 0x8d, 0x44, 0xfb, 0x7f],    // lea rax, [rbx + 8*r15 + 127]
-        &[0xc3],                            // ret
-        &[0xc2, 0x10, 0],                   // ret 16
-        &[0xe9, 0x40, 0, 0, 0],             // jmp
-        &[0xff, 0xe0],                      // jmp rax
-        &[0x41, 0xff, 0xe3],                // jmp r11
+        &[0x55][..],                              // push rbp
+        &[0x41, 0x57],                            // push r15
+        &[0x54],                                  // push rsp
+        &[0x5c],                                  // pop rsp
+        &[0x48, 0x83, 0xec, 0x28],                // sub rsp, 40
+        &[0x48, 0x81, 0xec, 0x88, 0, 0, 0],       // sub rsp, 136
+        &[0x48, 0x89, 0xe5],                      // mov rbp, rsp
+        &[0x31, 0xc0],                            // xor eax, eax
+        &[0x48, 0x8d, 0x05, 0x10, 0, 0, 0],       // lea rax, [rip + 16]
+        &[0x4a, 0x8d, 0x44, 0xfb, 0x7f],          // lea rax, [rbx + 8*r15 + 127]
+        &[0xc3],                                  // ret
+        &[0xc2, 0x10, 0],                         // ret 16
+        &[0xe9, 0x40, 0, 0, 0],                   // jmp
+        &[0x48, 0x89, 0x7c, 0x24, 0xf8],          // mov [rsp - 8], rdi
+        &[0x89, 0x7c, 0x24, 0x84],                // mov [rsp - 124], edi
+        &[0x40, 0x88, 0x7c, 0x24, 0x80],          // mov [rsp - 128], dil
+        &[0xc7, 0x44, 0x24, 0xf0, 1, 2, 3, 0x84], // mov dword ptr [rsp - 16], 0x84030201
+        &[0xff, 0xe0],                            // jmp rax
+        &[0x41, 0xff, 0xe3],                      // jmp r11
     ] {
         compare(code, registers, 0, &contents);
         compare(code, registers, FLAGS, &contents);
+    }
+}
+
+/// Memory outside of the red zone is not accessed.
+#[test]
+fn other_stores_are_not_emulated() {
+    for code in [
+        &[0x48, 0x89, 0x7c, 0x24, 0xff][..], // mov [rsp - 1], rdi
+        &[0x48, 0x89, 0x3c, 0x24],           // mov [rsp], rdi
+        &[0x48, 0x89, 0x7c, 0x24, 0x08],     // mov [rsp + 8], rdi
+        &[0x48, 0x89, 0x7d, 0xf8],           // mov [rbp - 8], rdi
+        &[0x48, 0x89, 0x7c, 0x04, 0xf8],     // mov [rsp + rax - 8], rdi
+        &[0x49, 0x89, 0x7c, 0x24, 0xf8],     // mov [r12 - 8], rdi
+        &[0x48, 0x89, 0xbc, 0x24, 0x7f, 0xff, 0xff, 0xff], // mov [rsp - 129], rdi
+        &[0x48, 0x8b, 0x7c, 0x24, 0xf8],     // mov rdi, [rsp - 8]
+        &[0x66, 0x89, 0x7c, 0x24, 0xf8],     // mov [rsp - 8], di
+    ] {
+        assert_eq!(decode(code), None, "{code:02x?}");
     }
 }

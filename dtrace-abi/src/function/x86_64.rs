@@ -104,6 +104,15 @@ pub enum Instruction {
         /// The number of bits that are moved.
         width: Width,
     },
+    /// `mov` to the red zone: the bytes below the stack pointer that a function without calls uses for its variables (System V ABI, 3.2.2).
+    Store {
+        /// The source.
+        from: Operand,
+        /// The distance of the destination below the stack pointer in bytes: from 8 to 128.
+        below: u8,
+        /// The number of bits that are stored.
+        width: Width,
+    },
     /// `movzx`, `movsx`, `movsxd`, between registers.
     Extend {
         /// The destination.
@@ -178,6 +187,19 @@ impl Place {
         match self {
             Self::Register(register) => Some(register),
             Self::Memory(_) => None,
+        }
+    }
+
+    /// Returns the distance below the stack pointer of a place in the red zone in which a word of 64 bits has room.
+    fn red_zone(&self) -> Option<u8> {
+        let base = Base::Register(Register::RSP);
+        match *self {
+            Self::Memory(Address { base: of, index: None, displacement: at @ -128..=-8 })
+                if of == base =>
+            {
+                Some(at.unsigned_abs() as u8)
+            }
+            _ => None,
         }
     }
 }
@@ -311,6 +333,16 @@ impl Cursor<'_> {
             }
             0x88..=0x8b => {
                 let (register, place) = self.operands()?;
+                if opcode < 0x8a
+                    && let Some(below) = place.red_zone()
+                {
+                    let width = self.only(opcode, [register, register])?;
+                    return Some(Instruction::Store {
+                        from: Operand::Register(register),
+                        below,
+                        width,
+                    });
+                }
                 let place = place.register()?;
                 let (to, from) = if opcode < 0x8a { (place, register) } else { (register, place) };
                 let width = self.only(opcode, [to, from])?;
@@ -325,10 +357,13 @@ impl Cursor<'_> {
                 Instruction::Move { to, from: Operand::Immediate(value), width }
             }
             0xc7 => {
-                let (digit, to) = self.digit()?;
-                (digit == 0).then_some(())?;
-                let value = self.long()?.into();
-                Instruction::Move { to, from: Operand::Immediate(value), width }
+                let (digit, place) = self.operands()?;
+                (digit.0 & 7 == 0).then_some(())?;
+                let from = Operand::Immediate(self.long()?.into());
+                match place.red_zone() {
+                    Some(below) => Instruction::Store { from, below, width },
+                    None => Instruction::Move { to: place.register()?, from, width },
+                }
             }
             0x8d => {
                 let (to, place) = self.operands()?;

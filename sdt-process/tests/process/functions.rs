@@ -73,8 +73,9 @@ impl Program {
 fn entries_and_returns_are_counted_exactly() {
     let mut subject = Subject::new("jump");
     let (entry, returns) = (probe("twice", "entry"), probe("twice", "return"));
+    let low = probe("low", "entry");
     let text = format!(
-        "{entry} {{ @[\"entries\"] = sum(1); @[\"sum\"] = sum(arg0); }}
+        "{low} {{ @[\"low\"] = sum(1); }} {entry} {{ @[\"entries\"] = sum(1); @[\"sum\"] = sum(arg0); }}
          {returns} {{ @[\"returns\"] = sum(1); @[\"results\"] = sum(arg1); @[\"late\"] = sum(arg0 > 0); }}"
     );
     let [shown, said] = run(&mut subject, &text, |subject| {
@@ -82,9 +83,14 @@ fn entries_and_returns_are_counted_exactly() {
     });
     let sum = 4 * 1000 * 1001 / 2;
     let counts = table(&shown);
-    for (key, expected) in
-        [("entries", 4000), ("sum", sum), ("returns", 4000), ("results", 2 * sum), ("late", 4000)]
-    {
+    for (key, expected) in [
+        ("entries", 4000),
+        ("sum", sum),
+        ("returns", 4000),
+        ("results", 2 * sum),
+        ("late", 4000),
+        ("low", 4000),
+    ] {
         assert_eq!(counts.get(key), Some(&expected), "{shown}{said}");
     }
     assert_eq!(said, "");

@@ -152,6 +152,7 @@ impl Decoded {
     pub const fn below_stack(&self) -> u64 {
         match self.instruction {
             Instruction::Push(_) | Instruction::Call(_) => 8,
+            Instruction::Store { below, .. } => below as u64,
             _ => 0,
         }
     }
@@ -169,6 +170,13 @@ impl Decoded {
             }
             Instruction::Move { to, from, width } => {
                 registers.write(to, registers.operand(from), width);
+            }
+            Instruction::Store { from, below, width } => {
+                let at = registers.stack_pointer().wrapping_sub(below.into());
+                let value = registers.operand(from) & width.mask();
+                // The other bytes of the word are in the red zone, too.
+                let kept = if width == Width::Quad { 0 } else { stack.load(at) & !width.mask() };
+                stack.store(at, kept | value);
             }
             Instruction::Extend { to, from, bits, signed, width } => {
                 let unused = 64 - u32::from(bits.clamp(1, 64));
