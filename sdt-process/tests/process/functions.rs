@@ -73,7 +73,7 @@ impl Program {
 fn entries_and_returns_are_counted_exactly() {
     let mut subject = Subject::new("jump");
     let (entry, returns) = (probe("twice", "entry"), probe("twice", "return"));
-    let low = probe("low", "entry");
+    let low = "pid$target:a.out:subject_low:entry";
     let text = format!(
         "{low} {{ @[\"low\"] = sum(1); }} {entry} {{ @[\"entries\"] = sum(1); @[\"sum\"] = sum(arg0); }}
          {returns} {{ @[\"returns\"] = sum(1); @[\"results\"] = sum(arg1); @[\"late\"] = sum(arg0 > 0); }}"
