@@ -560,6 +560,10 @@ pub struct Status {
     pub unknown: u64,
     /// The number of hits on CPUs beyond the configured number.
     pub stray: u64,
+    /// The largest number of units of work that one hit used; a unit is about a nanosecond.
+    pub most_work: u64,
+    /// The longest time in nanoseconds for which the host kept interrupts off to synchronise all CPUs; 0 if it is not measured.
+    pub longest_sync: u64,
     /// The number of intact frames received on this line.
     pub frames: u64,
     /// The number of damaged frames, which were discarded.

@@ -52,9 +52,10 @@ use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
 
 use crate::base::context::Contexts;
 use crate::base::host::{Host, Relaxing, SpinLock};
+use crate::base::sync::{AtomicCount, Count, Ordering, widen};
 use crate::control::config::{Config, InitError};
 use crate::dtrace::Dtrace;
-use crate::kernel::{Kernel, Unknown};
+use crate::kernel::{Costs, Kernel, Unknown};
 
 /// The properties of a machine that only its kernel knows.
 ///
@@ -65,6 +66,9 @@ use crate::kernel::{Kernel, Unknown};
 ///   handler that runs with interrupts off, or as soon as that CPU has them on.
 /// - [`writable`](Self::writable) says where the same bytes can be written to, and [`is_text`](Self::is_text) the truth.
 pub unsafe trait Machine: Sized + 'static {
+    /// The budget of a hit, in units of about a nanosecond: see [`Host::BUDGET`].
+    const BUDGET: u32 = Costs::BUDGET;
+
     /// Returns the number of the current CPU, from 0. Probe context.
     fn cpu() -> usize;
 
@@ -210,6 +214,8 @@ pub struct Smp<M: Machine, const CPUS: usize> {
     contexts: spin::Once<Contexts>,
     /// The addresses and lengths of the stores since the last rendezvous.
     stored: spin::mutex::SpinMutex<heapless::Vec<(usize, usize), STORES>, Relaxing<Self>>,
+    /// The longest synchronisation of all CPUs, in nanoseconds.
+    longest: AtomicCount,
     machine: PhantomData<fn() -> M>,
 }
 
@@ -217,7 +223,8 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     const fn new() -> Self {
         let stored = spin::mutex::SpinMutex::new(heapless::Vec::new());
         let contexts = spin::Once::new();
-        Self { rendezvous: Rendezvous::new(), contexts, stored, machine: PhantomData }
+        let (rendezvous, longest) = (Rendezvous::new(), AtomicCount::new(0));
+        Self { rendezvous, contexts, stored, longest, machine: PhantomData }
     }
 
     /// Returns whether this CPU is in probe context. Interrupts are off.
@@ -238,8 +245,11 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
         M::without_interrupts(|| {
             let refuses = self.is_in_probe();
             if !refuses {
-                let wait = core::hint::spin_loop;
+                let (start, wait) = (M::timestamp(), core::hint::spin_loop);
                 self.rendezvous.request(M::cpu(), M::cpus(), M::interrupt_others, wait);
+                let time = M::timestamp().saturating_sub(start);
+                self.longest
+                    .fetch_max(Count::try_from(time).unwrap_or(Count::MAX), Ordering::Relaxed);
             }
             !refuses
         })
@@ -284,6 +294,8 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
 unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     type Lock = SpinLock<Self>;
 
+    const BUDGET: u32 = M::BUDGET;
+
     fn cpu(&self) -> usize {
         M::cpu()
     }
@@ -314,6 +326,10 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
 
     fn timers_changed(&self) {
         M::timers_changed();
+    }
+
+    fn longest_sync(&self) -> u64 {
+        widen(self.longest.load(Ordering::Relaxed))
     }
 
     fn relax() {

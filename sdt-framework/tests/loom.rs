@@ -23,7 +23,7 @@ mod chain;
 #[allow(dead_code, reason = "the models use a part")]
 mod host;
 mod kernel {
-    pub(crate) use sdt_framework::kernel::{Kernel, Unknown};
+    pub(crate) use sdt_framework::kernel::{Costs, Kernel, Unknown};
 }
 #[path = "../src/run/live_id.rs"]
 mod live_id;

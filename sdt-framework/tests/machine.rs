@@ -3,7 +3,7 @@
 mod common;
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use common::{Five as _, TestProvider, create, drain, memory, spec};
 use dtrace_abi::option::{BufResize, OptionId};
@@ -13,6 +13,10 @@ use sdt_framework::{Config, ConsumerError};
 
 /// CPU 0 alone is up at first, and then both.
 struct Late;
+
+/// The time. CPU 1 takes a while to answer.
+static NOW: AtomicU64 = AtomicU64::new(0);
+const ANSWER: u64 = 700;
 
 static CPU: AtomicUsize = AtomicUsize::new(0);
 static UP: AtomicUsize = AtomicUsize::new(1);
@@ -33,7 +37,7 @@ unsafe impl Machine for Late {
     }
 
     fn timestamp() -> u64 {
-        0
+        NOW.load(Ordering::Relaxed)
     }
 
     fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
@@ -45,6 +49,7 @@ unsafe impl Machine for Late {
             CPU.store(1, Ordering::Relaxed);
             LATE.called();
             CPU.store(0, Ordering::Relaxed);
+            NOW.fetch_add(ANSWER, Ordering::Relaxed);
         }
     }
 }
@@ -76,6 +81,7 @@ fn a_cpu_that_comes_late_is_recorded() {
     assert!(matches!(third, Err(ConsumerError::NoMemory { .. })), "{third:?}");
 
     dtrace.five(probe.get(), [7; 5]);
+    assert_eq!(dtrace.counters().longest_sync, 0, "one CPU waits for no other one");
     UP.store(2, Ordering::Relaxed);
     CPU.store(1, Ordering::Relaxed);
     LATE.called();
@@ -87,6 +93,7 @@ fn a_cpu_that_comes_late_is_recorded() {
     assert_eq!(dtrace.counters().stray, 0);
     // Both take part now.
     dtrace.close(consumer).unwrap();
+    assert_eq!(dtrace.counters().longest_sync, ANSWER);
 }
 
 /// The numbers of the guide for a small kernel.

@@ -23,10 +23,50 @@ pub(crate) struct PerCpu {
     drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
+    pub(crate) work: Work,
     /// The start of the current interval (`cpu_dtrace_chillmark`).
     held_since: Word,
     /// The time in nanoseconds for which programs have held the CPU in it (`cpu_dtrace_chilled`).
     held: AtomicU32,
+}
+
+/// The largest number of units of work that a hit of this CPU used. Written in probe context.
+#[derive(Debug)]
+pub(crate) struct Work {
+    most: AtomicU32,
+    /// A hit with one consumer used no more than `most` if at least this number of units is left to its clauses.
+    left: AtomicU32,
+}
+
+impl Work {
+    pub(crate) const fn new() -> Self {
+        Self { most: AtomicU32::new(0), left: AtomicU32::new(u32::MAX) }
+    }
+
+    /// Returns the largest number of units. Callable anywhere.
+    pub(crate) fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a hit may have used more than any before, if this number of units is left at its end. After
+    /// [`expect`](Self::expect), it may.
+    #[inline(always)]
+    pub(crate) fn may_be_most(&self, left: u32) -> bool {
+        left < self.left.load(Ordering::Relaxed)
+    }
+
+    /// The units that are left at the end of the current hit do not show how many it used.
+    pub(crate) fn expect(&self) {
+        self.left.store(u32::MAX, Ordering::Relaxed);
+    }
+
+    /// Notes the units that a hit used, of the units that a hit with one consumer has for its clauses.
+    pub(crate) fn note(&self, used: u32, available: u32) {
+        let most = self.most().max(used);
+        self.most.store(most, Ordering::Relaxed);
+        // At least 1, so that a hit that has used all units is always examined: `dtrace:::ERROR` has a reserve.
+        self.left.store(available.saturating_sub(most).max(1), Ordering::Relaxed);
+    }
 }
 
 /// The numbers of records and drops of a hit.
@@ -76,6 +116,7 @@ impl PerCpu {
             drops: zero(),
             unknown: zero(),
             reentered: zero(),
+            work: Work::new(),
             held_since: Word::new(),
             held: AtomicU32::new(0),
         }
@@ -205,6 +246,12 @@ pub struct Counters {
     pub stray: u64,
     /// Probes that were created and could not be enabled for a retained enabling, because no ECB was left.
     pub missed: u64,
+    /// The largest number of [units](crate::kernel::Costs::BUDGET) of work that one hit used, at most [`Host::BUDGET`](crate::Host::BUDGET).
+    /// A unit is about a nanosecond. Interrupts were off for about this time.
+    pub most_work: u64,
+    /// The longest time in nanoseconds for which the host kept interrupts off to synchronise all CPUs
+    /// ([`Host::longest_sync`](crate::Host::longest_sync)); 0 if the host does not measure it.
+    pub longest_sync: u64,
 }
 
 impl Counters {
@@ -222,6 +269,7 @@ impl Counters {
             drops: sum(|cpu| &cpu.drops),
             reentered: sum(|cpu| &cpu.reentered),
             unknown: sum(|cpu| &cpu.unknown),
+            most_work: cpus.iter().map(|cpu| cpu.work.most().into()).max().unwrap_or_default(),
             ..Self::default()
         }
     }

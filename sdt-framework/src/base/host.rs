@@ -3,7 +3,7 @@
 pub use lock_api::RawMutex;
 
 use crate::base::context::Contexts;
-use crate::kernel::{Kernel, Unknown};
+use crate::kernel::{Costs, Kernel, Unknown};
 
 /// A value behind a lock of the host.
 pub(crate) type Mutex<H, T> = lock_api::Mutex<<H as Host>::Lock, T>;
@@ -49,6 +49,11 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// fair lock, such as `spin::mutex::TicketMutex<(), Relaxing<Self>>` or a sleeping lock of the kernel. With a ticket
     /// lock, the next waiting thread must run soon, because no other thread can overtake it.
     type Lock: RawMutex + Send + Sync;
+
+    /// The budget of a hit, in units of about a nanosecond, for the clauses of all consumers: the limit of the time for which
+    /// programs keep interrupts off. A clause that needs more is stopped with an illegal operation. A host that must react
+    /// faster states fewer units than the default; a clause with a `printf` of a string needs some thousands.
+    const BUDGET: u32 = Costs::BUDGET;
 
     /// Returns the number of the current CPU, from 0. Probe context.
     fn cpu(&self) -> usize;
@@ -105,6 +110,12 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// Returns the number of threads that [`sample_threads`](Self::sample_threads) cannot sample. `dtrace` prints a message
     /// if there are any.
     fn unsampled_threads(&self) -> u32 {
+        0
+    }
+
+    /// Returns the longest time in nanoseconds for which [`sync`](Self::sync) or the patcher kept interrupts off to wait for other
+    /// CPUs, for [`Counters::longest_sync`](crate::Counters::longest_sync). By default 0: the host does not measure it.
+    fn longest_sync(&self) -> u64 {
         0
     }
 

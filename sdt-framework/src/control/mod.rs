@@ -215,6 +215,7 @@ impl<H: Host> Control<H> {
         Counters {
             stray: widen(self.stray.load(Ordering::Relaxed)),
             missed: widen(self.missed.load(Ordering::Relaxed)),
+            longest_sync: self.host.longest_sync(),
             ..Counters::of(cpus)
         }
     }

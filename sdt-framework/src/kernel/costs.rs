@@ -1,7 +1,7 @@
 //! The costs of a kernel's functions.
 
 /// The costs of functions of a [`Kernel`](super::Kernel), in units of the budget of a hit. A unit is about a nanosecond on a
-/// current processor; the budget is [`BUDGET`](Self::BUDGET) units. A host whose functions make system calls states their
+/// current processor; the budget is [`Host::BUDGET`](crate::Host::BUDGET) units. A host whose functions make system calls states their
 /// duration here, so that no program holds its caller for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Costs {
@@ -16,7 +16,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The budget of all clauses of all consumers at one hit.
+    /// The default of [`Host::BUDGET`](crate::Host::BUDGET), the budget of all clauses of all consumers at one hit.
     pub const BUDGET: u32 = 1 << 22;
 
     /// The costs of a kernel that checks ranges, loads, and follows frame pointers.

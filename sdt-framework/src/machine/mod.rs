@@ -76,4 +76,4 @@ pub(crate) use simple::{Guard, Simple};
 pub use source::{Difo, Source};
 pub(crate) use token::Token;
 pub use validate::Program;
-pub(crate) use work::{NUMBER, WORK};
+pub(crate) use work::NUMBER;

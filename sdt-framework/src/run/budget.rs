@@ -4,8 +4,8 @@
 //! so each has its share independently of the others. A sixteenth of the share is kept for `dtrace:::ERROR`, which
 //! tells that the rest is used up.
 
+use crate::base::counters::Work;
 use crate::base::word::Word;
-use crate::machine::WORK;
 
 /// Units of work that it takes to meet an enabling on the chain.
 pub(crate) const MEET: u32 = 16;
@@ -19,6 +19,7 @@ pub(crate) struct Table<'a> {
     pub(crate) entries: &'a [Word],
     /// The number of the hit.
     pub(crate) hit: u32,
+    pub(crate) work: &'a Work,
 }
 
 /// The shares of the consumers at a hit. The share of the consumer whose clauses run is here; those of others that have had their
@@ -41,10 +42,10 @@ pub(crate) struct Budget {
 const NONE: usize = usize::MAX;
 
 impl Budget {
-    /// Returns the budget for a hit of a probe that this number of consumers has enabled.
+    /// Divides these units among the consumers that have enabled the probe.
     #[inline(always)]
-    pub(crate) fn new(consumers: u32) -> Self {
-        let share = if consumers <= 1 { WORK } else { WORK / consumers };
+    pub(crate) fn new(units: u32, consumers: u32) -> Self {
+        let share = if consumers <= 1 { units } else { units / consumers };
         // Returns the share of the first consumer.
         let kept = share / RESERVE;
         let (others, consumer) = (consumers, NONE);
@@ -99,8 +100,19 @@ impl Budget {
             && let Some(entry) = table.entries.get(self.consumer)
         {
             entry.set(u64::from(table.hit) << 32 | u64::from(self.left()));
+            table.work.expect();
         }
         self.consumer = NONE;
+    }
+
+    /// Ends the last turn of a hit, and notes the units that the clauses of all consumers have used.
+    #[cold]
+    pub(crate) fn note(&mut self, units: u32, table: Table<'_>) {
+        self.pause(table);
+        let left = (0..table.entries.len()).filter_map(|consumer| known(consumer, table));
+        let used =
+            left.fold(0, |used: u32, left| used.saturating_add(self.share.saturating_sub(left)));
+        table.work.note(used, units - units / RESERVE);
     }
 
     /// Units that are left to the consumer whose turn it is.
@@ -146,10 +158,14 @@ mod tests {
 
     use super::*;
 
+    /// The units of a hit.
+    const WORK: u32 = crate::kernel::Costs::BUDGET;
+
     /// The charges of consumers at a hit, alternately; some have several turns, some after ERROR.
     fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
-        let kept = Table { entries: table, hit: 1 };
-        let mut budget = Budget::new(consumers);
+        let work = Work::new();
+        let kept = Table { entries: table, hit: 1, work: &work };
+        let mut budget = Budget::new(WORK, consumers);
         let mut all = vec![0; table.len()];
         for &(consumer, units, fails) in turns {
             if !budget.turn_to(consumer, || kept) {
@@ -168,6 +184,10 @@ mod tests {
                 error.pause(kept);
             }
         }
+        if work.may_be_most(budget.available()) {
+            budget.note(WORK, kept);
+        }
+        assert_eq!(u64::from(work.most()), all.iter().sum());
         all
     }
 

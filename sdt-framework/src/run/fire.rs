@@ -244,10 +244,10 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         let surroundings = &Surroundings { host, state, cpu, this, id, origin, asks };
         let hit = &Hit { framework: *self, shared, surroundings, args, rules };
         let budget = match rules.only {
-            None => Budget::new(consumers.load(Ordering::Relaxed)),
+            None => Budget::new(H::BUDGET, consumers.load(Ordering::Relaxed)),
             Some((_, Own::Error)) => Budget::of_error(),
             // The hit is for one of the consumers that have enabled the probe.
-            Some((_, Own::Begin | Own::End)) => Budget::new(1),
+            Some((_, Own::Begin | Own::End)) => Budget::new(H::BUDGET, 1),
         };
         let progress = &mut Progress { run: None, time: None, budget, token: None };
         if let Some((meant, _)) = rules.only {
@@ -307,6 +307,8 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         if matches!(rules.only, Some((_, Own::Error))) {
             // The clauses after the failed one continue with the rest of the budget.
             progress.budget.pause(hit.table());
+        } else if this.work.may_be_most(progress.budget.available()) {
+            progress.budget.note(H::BUDGET, hit.table());
         }
         Some(tally)
     }
@@ -316,7 +318,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     /// The rest of each consumer's budget of this hit.
     fn table(&self) -> Table<'a> {
         let Surroundings { cpu, this, .. } = *self.surroundings;
-        Table { entries: self.shared.shares_of(cpu), hit: this.hit() }
+        Table { entries: self.shared.shares_of(cpu), hit: this.hit(), work: &this.work }
     }
 
     /// Runs a clause: its predicate, then its actions.

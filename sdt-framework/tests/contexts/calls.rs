@@ -215,6 +215,10 @@ fn boot() -> Vec<(&'static str, Call)> {
             assert_eq!(w.dtrace.late_timers(), 0);
             Worked
         }),
+        ("Dtrace::unsampled_threads", |w| {
+            assert_eq!(Tracer::unsampled_threads(&w.dtrace), 0);
+            Worked
+        }),
         ("Dtrace::register_own", |w| of(w.dtrace.register_own())),
         ("Dtrace::register_profile", |w| of(w.dtrace.register_profile(4))),
         ("Dtrace::register_functions", |w| of(w.dtrace.register_functions(&NoFunctions, 4))),
@@ -404,6 +408,10 @@ fn others() -> Vec<(&'static str, Call)> {
         ("Smp::without_interrupts", |_| STILL.dtrace().host().without_interrupts(|| Worked)),
         ("Smp::kernel", |_| {
             assert!(!STILL.dtrace().host().kernel().load(0, &mut [0]));
+            Worked
+        }),
+        ("Smp::longest_sync", |_| {
+            assert_eq!(STILL.dtrace().host().longest_sync(), 0);
             Worked
         }),
         ("Smp::timers_changed", |_| {

@@ -16,13 +16,13 @@ const DEPTH: usize = 250;
 
 /// A process whose every function is a system call or more.
 #[derive(Default)]
-pub struct Dear {
+pub struct Dear<const UNITS: u32 = { Costs::BUDGET }> {
     threads: Threads,
     /// Units that its functions have taken.
     taken: AtomicU64,
 }
 
-impl Dear {
+impl<const UNITS: u32> Dear<UNITS> {
     fn take(&self, units: u64) {
         self.taken.fetch_add(units, Ordering::Relaxed);
     }
@@ -36,8 +36,10 @@ impl Dear {
 }
 
 // SAFETY: `Threads` keeps to it.
-unsafe impl Host for Dear {
+unsafe impl<const UNITS: u32> Host for Dear<UNITS> {
     type Lock = SpinLock<Self>;
+
+    const BUDGET: u32 = UNITS;
 
     fn cpu(&self) -> usize {
         self.threads.cpu()
@@ -64,7 +66,7 @@ unsafe impl Host for Dear {
     }
 }
 
-impl Knows for Dear {
+impl<const UNITS: u32> Knows for Dear<UNITS> {
     fn timestamp(&self) -> u64 {
         1
     }
@@ -104,7 +106,7 @@ impl Knows for Dear {
 
 const CLAUSES: usize = 200;
 
-fn dear() -> Kernel<Dear> {
+fn dear<const UNITS: u32>() -> Kernel<Dear<UNITS>> {
     let config = Config { ecbs: 2 * CLAUSES + 16, ..CONFIG };
     Kernel::configured(Dear::default(), 64 << 20, &config)
 }
@@ -130,7 +132,7 @@ const MUCH: [&str; 12] = [
 #[test]
 fn what_a_host_is_asked_for_at_a_hit_is_within_the_budget() {
     for much in MUCH {
-        let kernel = dear();
+        let kernel = dear::<{ Costs::BUDGET }>();
         let host = kernel.dtrace.host();
         let x = kernel.consumer();
         let clauses = format!("proc:::a {{ {much} {much} {much} {much} }}\n").repeat(CLAUSES);
@@ -156,7 +158,7 @@ fn what_a_host_is_asked_for_at_a_hit_is_within_the_budget() {
 #[test]
 fn a_consumer_has_its_share_whatever_others_do() {
     for is_first in [true, false] {
-        let kernel = dear();
+        let kernel = dear::<{ Costs::BUDGET }>();
         let host = kernel.dtrace.host();
         let [x, y] = [(); 2].map(|()| kernel.consumer());
         let heavy = "proc:::a { @ = sum(ustackdepth); }\n".repeat(CLAUSES);
@@ -187,7 +189,7 @@ fn a_consumer_has_its_share_whatever_others_do() {
 /// Two consumers whose clauses run one after the other, alternately.
 #[test]
 fn shares_are_kept_however_clauses_are_mixed() {
-    let kernel = dear();
+    let kernel = dear::<{ Costs::BUDGET }>();
     let [x, y] = [(); 2].map(|()| kernel.consumer());
     for _ in 0..40 {
         x.enable("proc:::a { @ = sum(ustackdepth); }");
@@ -205,7 +207,7 @@ fn shares_are_kept_however_clauses_are_mixed() {
 /// ERROR fires when a consumer's budget is used up. The work of ERROR is charged to the reserve, and errors without it are counted.
 #[test]
 fn error_tells_that_the_budget_is_used_up() {
-    let kernel = dear();
+    let kernel = dear::<{ Costs::BUDGET }>();
     let x = kernel.consumer();
     let heavy = "proc:::a { @ = sum(ustackdepth); }\n".repeat(CLAUSES);
     x.enable(&format!(
@@ -222,4 +224,47 @@ fn error_tells_that_the_budget_is_used_up() {
     assert!(status.double_errors > 100, "{status:?}");
     let taken = kernel.dtrace.host().taken.load(Ordering::Relaxed);
     assert!(taken <= u64::from(Costs::BUDGET), "{taken}");
+}
+
+/// A host states a smaller budget, and no hit uses more. The counter shows how much the longest hit used, for one consumer or two, with
+/// errors or without.
+#[test]
+fn a_host_limits_the_work_of_a_hit_and_sees_it() {
+    const UNITS: u32 = 200_000;
+    let kernel = dear::<UNITS>();
+    let most = || kernel.dtrace.counters().most_work;
+    let taken = || kernel.dtrace.host().taken.swap(0, Ordering::Relaxed);
+    kernel.hit(0, 0);
+    assert_eq!(most(), 0, "no clause runs");
+
+    let x = kernel.consumer();
+    x.enable("proc:::a { trace(*(int *)arg0); } proc:::b { trace(strlen(stringof(arg0))); }");
+    x.go();
+    kernel.hit(0, 0x1000);
+    let (one, host) = (most(), taken());
+    assert!((host..host + 2_000).contains(&one) && host > 0, "{one} {host}");
+    kernel.hit(1, 0x1000);
+    let (longer, host) = (most(), taken());
+    assert!((host..host + 10_000).contains(&longer) && longer > one, "{longer} {host}");
+    kernel.hit(0, 0x1000);
+    assert_eq!(most(), longer, "the shorter hit does not count");
+
+    let y = kernel.consumer();
+    y.enable("proc:::b { trace(strlen(stringof(arg0))); }");
+    y.go();
+    taken();
+    kernel.hit(1, 0x1000);
+    let (both, host) = (most(), taken());
+    assert!(both > longer && (host..host + 20_000).contains(&both), "{both} {host}");
+
+    let z = kernel.consumer();
+    let heavy = "proc:::c { stack(20); }\n".repeat(CLAUSES);
+    z.enable(&format!("{heavy} dtrace:::ERROR {{ stack(1); }}"));
+    z.go();
+    taken();
+    kernel.hit(2, 0);
+    let host = taken();
+    assert!(host <= u64::from(UNITS) && host > u64::from(UNITS / 2), "{host}");
+    let most = most();
+    assert!(most <= u64::from(UNITS) && most > u64::from(UNITS - UNITS / 16), "{most}");
 }

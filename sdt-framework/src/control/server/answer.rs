@@ -54,6 +54,8 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
             hits: 0,
             unclaimed: 0,
             reentered: 0,
+            most_work: 0,
+            longest_sync: 0,
             unknown: 0,
             stray: 0,
             frames: 0,
@@ -242,6 +244,8 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
                     reentered: counters.reentered,
                     unknown: counters.unknown,
                     stray: counters.stray,
+                    most_work: counters.most_work,
+                    longest_sync: counters.longest_sync,
                     ..self.status
                 };
                 return answer.plain(&Reply::Status(status));
