@@ -75,9 +75,9 @@ struct Host {
 }
 
 impl Hosts {
-    /// Returns the messages of kernels whose functions have no names because a limit was reached, each once.
-    pub fn limit_messages(&self) -> Vec<String> {
-        self.all.iter().filter_map(|host| host.running.kernel().limit_message()).collect()
+    /// Returns the messages of kernels about missing names and frames, each once.
+    pub fn process_messages(&self) -> Vec<String> {
+        self.all.iter().flat_map(|host| host.running.kernel().process_messages()).collect()
     }
 
     /// Creates one trace from at least one running trace. With several, each kernel's answers get a part of the 30 s after

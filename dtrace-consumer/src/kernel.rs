@@ -162,9 +162,12 @@ impl Kernel {
         self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
     }
 
-    /// Returns a message, once, if functions of the process have no names because a limit was reached.
-    pub fn limit_message(&self) -> Option<String> {
-        self.objects.as_ref()?.limit_message()
+    /// Returns messages, each once: functions of the process have no names because a limit was reached, or stacks are short because
+    /// it was compiled without frame pointers.
+    pub fn process_messages(&self) -> Vec<String> {
+        let objects = self.objects.as_deref();
+        let messages = objects.map(|of| [of.limit_message(), of.stack_message()]);
+        messages.into_iter().flatten().flatten().collect()
     }
 
     /// Sends requests to the kernel.
@@ -481,6 +484,12 @@ impl Symbols for Kernel {
         let mut modules = self.modules.borrow_mut();
         let address = *modules.entry(name.clone()).or_insert(address);
         Some(Module { name, address })
+    }
+
+    fn note_stack(&self, frames: &[u64]) {
+        if let Some(objects) = &self.objects {
+            objects.note_stack(frames);
+        }
     }
 
     /// A process that hosts its probes answers for its own addresses. A kernel has no symbols of processes.

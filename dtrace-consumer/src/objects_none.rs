@@ -89,6 +89,14 @@ impl Objects {
         Vec::new()
     }
 
+    /// Does nothing.
+    pub const fn note_stack(&self, _: &[u64]) {}
+
+    /// Returns nothing.
+    pub const fn stack_message(&self) -> Option<String> {
+        None
+    }
+
     /// Returns nothing: no limit is reached.
     pub const fn limit_message(&self) -> Option<String> {
         None

@@ -69,8 +69,21 @@ fn a_process_is_listed_and_traced() {
             let picture = picture.unwrap_or_else(|| panic!("{error}"));
             assert!(picture.contains("<svg") && picture.contains("goes_round ("), "{picture}");
             assert!(!picture.contains("goes_round+"), "offsets are left out");
-            assert_eq!((&*error, status), ("", Some(0)));
+            assert_eq!(status, Some(0));
+            let hints = error.lines().filter(|line| {
+                line.contains("lack frames: ")
+                    && line.contains("::goes_round was compiled without a frame pointer")
+            });
+            let is_told = cfg!(target_arch = "x86_64");
+            assert_eq!(
+                (error.lines().count(), hints.count()),
+                (is_told.into(), is_told.into()),
+                "{error}"
+            );
         }
+        // The record has no room for the callers.
+        let (_, error, status) = flame_graph("@[stack(1)] = count()");
+        assert_eq!((&*error, status), ("", Some(0)));
         let (picture, error, status) = flame_graph("@[execname] = count()");
         assert!(error.contains("no aggregation has a stack()"), "{error}");
         assert_eq!((picture, status), (None, Some(1)));

@@ -55,7 +55,7 @@ pub(super) fn list(
         }
     }
     let complaints = trace.kernel().function_complaints();
-    for line in complaints.into_iter().chain(trace.kernel().limit_message()) {
+    for line in complaints.into_iter().chain(trace.kernel().process_messages()) {
         output.message(&format!("{line}\n"))?;
     }
     if programs.is_empty() && !is_any_declared {

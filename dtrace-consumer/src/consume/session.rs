@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
         let ends = !continues || self.interrupted;
         let stopped = if ends { self.hosts.stop(&mut self.sinks) } else { Ok(()) };
         let worked = stopped.and_then(|()| self.hosts.work_now(&mut self.sinks, pause.is_zero()));
-        self.report_limits()?;
+        self.report_missing()?;
         match (worked, self.workload.exit_message().filter(|_| !self.interrupted)) {
             (Err(error), Some(message)) if error.is_end_of_line() => {
                 self.message(&message)?;
@@ -170,9 +170,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Prints why functions have no names, once for each kernel.
-    fn report_limits(&mut self) -> Result<(), DtraceError> {
-        for message in self.hosts.limit_messages() {
+    /// Prints why functions have no names, and why stacks are short, once for each kernel.
+    fn report_missing(&mut self) -> Result<(), DtraceError> {
+        for message in self.hosts.process_messages() {
             self.sinks.message(&format!("{message}\n"))?;
         }
         Ok(())

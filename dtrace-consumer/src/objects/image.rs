@@ -3,6 +3,7 @@
 //! The file belongs to the traced process. A thread of its own opens and reads it, because a file system of the process can make
 //! both wait for ever.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -29,8 +30,11 @@ pub(super) const SECTIONS: [SectionId; 9] = [
     SectionId::DebugStrOffsets,
 ];
 
+/// The section with unwind tables.
+pub(super) const UNWIND: &str = ".eh_frame";
+
 /// The largest file that is read, in bytes. Its parts are charged to the budget, not its size.
-const LARGEST: u64 = 1 << 30;
+pub(super) const LARGEST: u64 = 1 << 30;
 /// The most sections, and the most segments.
 const MOST: usize = 4096;
 /// The longest name of a section that is read, in bytes.
@@ -54,6 +58,8 @@ pub(super) struct Section {
     pub link: usize,
     pub is_compressed: bool,
     pub is_text: bool,
+    /// Its address in the file's own numbering.
+    pub address: u64,
     pub bytes: Range,
 }
 
@@ -75,6 +81,10 @@ pub(super) enum Parts {
     Names,
     /// Symbols, notes and text.
     Text,
+    /// Unwind tables.
+    Unwind,
+    /// The build ID.
+    Identity,
 }
 
 /// Why a file is not read.
@@ -101,7 +111,7 @@ pub(super) fn read(
         (mapping.addresses.clone(), mapping.file, mapping.path.to_string()),
         budget.clone(),
     );
-    limited(WAIT, move || {
+    limited(move || {
         let (addresses, identity, path) = mapping;
         let mut result = Err(Unread::Other);
         for file in candidates(&process, &addresses, &path) {
@@ -116,8 +126,15 @@ pub(super) fn read(
     })
 }
 
+/// Runs a function in a thread, and waits at most [`WAIT`] for its result.
+pub(super) fn limited<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, Unread> + Send + 'static,
+) -> Result<T, Unread> {
+    limited_to(WAIT, run)
+}
+
 /// Runs a function in a thread, and waits at most some time for its result.
-fn limited<T: Send + 'static>(
+fn limited_to<T: Send + 'static>(
     wait: Duration,
     run: impl FnOnce() -> Result<T, Unread> + Send + 'static,
 ) -> Result<T, Unread> {
@@ -162,7 +179,7 @@ fn is_mapped(file: &File, identity: Identity) -> Option<u64> {
 }
 
 /// Reads parts of a file.
-fn load(
+pub(super) fn load(
     file: &File,
     length: u64,
     charged: Share,
@@ -213,6 +230,10 @@ const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
 const SHF_EXECINSTR: u64 = 1 << 2;
 const SHF_COMPRESSED: u64 = 1 << 11;
+/// The sections that name a separate debug file (GNU binutils, `bfd/opncls.c`), and the type of the note.
+const BUILD_ID: &str = ".note.gnu.build-id";
+const DEBUG_LINK: &str = ".gnu_debuglink";
+const NT_GNU_BUILD_ID: u32 = 3;
 /// Sizes of a header of a segment and of a section (`Elf64_Phdr`, `Elf64_Shdr`).
 const SEGMENT: usize = 56;
 const SECTION: usize = 64;
@@ -295,6 +316,7 @@ impl Image {
             link: self.u32(at + 40)? as usize,
             is_compressed: self.u64(at + 8)? & SHF_COMPRESSED != 0,
             is_text: self.u64(at + 8)? & SHF_EXECINSTR != 0,
+            address: self.u64(at + 16)?,
             bytes: bytes.unwrap_or(0..0),
         };
         Some((self.u32(at)? as usize, section))
@@ -304,6 +326,11 @@ impl Image {
         let rest = self.bytes[names.clone()].get(offset..).unwrap_or_default();
         let end = rest.iter().take(LONGEST).position(|byte| *byte == 0).unwrap_or(0);
         String::from_utf8_lossy(&rest[..end]).into_owned()
+    }
+
+    /// Returns the architecture (`e_machine`).
+    pub fn machine(&self) -> Option<u16> {
+        self.u16(18)
     }
 
     /// Returns the tables of symbols, each with its names.
@@ -323,17 +350,60 @@ impl Image {
         }
     }
 
+    /// Returns a section of at most one page.
+    fn small_section(&self, name: &str) -> Option<Range> {
+        let section = self.sections.iter().find(|of| of.name == name && !of.is_compressed)?;
+        (section.bytes.len() as u64 <= PAGE).then(|| section.bytes.clone())
+    }
+
+    /// Returns the build ID.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        let section = self.small_section(BUILD_ID)?;
+        let start = section.start;
+        let [name, size, kind] = [0, 4, 8].map(|at| self.u32(start + at));
+        let text = start + 12..start + 16;
+        let is_id = (name, kind) == (Some(4), Some(NT_GNU_BUILD_ID));
+        let id = start + 16..(start + 16).checked_add(size? as usize)?;
+        let is_whole = is_id && self.bytes.get(text)? == b"GNU\0" && id.end <= section.end;
+        is_whole.then(|| self.bytes.get(id)).flatten()
+    }
+
+    /// Returns the name and the checksum of the separate debug file.
+    pub fn debug_link(&self) -> Option<(&str, u32)> {
+        let section = self.small_section(DEBUG_LINK)?;
+        let bytes = self.bytes.get(section.clone())?;
+        let name = CStr::from_bytes_until_nul(bytes).ok()?.to_str().ok()?;
+        let checksum = section.start.checked_add((name.len() + 1).next_multiple_of(4))?;
+        let is_name = !matches!(name, "" | "." | "..") && !name.contains('/');
+        let is_whole = is_name && checksum + 4 <= section.end;
+        is_whole.then(|| Some((name, self.u32(checksum)?))).flatten()
+    }
+
+    /// Returns whether the file has all symbols, and whether it has debug information that can be read.
+    pub fn has_names(&self) -> (bool, bool) {
+        let symbols = self.sections.iter().any(|of| of.kind == SHT_SYMTAB && !of.bytes.is_empty());
+        let debug =
+            self.debug_section(SectionId::DebugInfo.name()).is_some_and(|of| !of.is_empty());
+        (symbols, debug)
+    }
+
     fn parts(&self, wanted: Parts) -> Vec<Range> {
-        let mut parts: Vec<_> =
-            self.symbol_tables().flat_map(|(table, names)| [table, names]).collect();
+        let mut parts = Vec::new();
+        if matches!(wanted, Parts::Names | Parts::Text) {
+            parts.extend(self.symbol_tables().flat_map(|(table, names)| [table, names]));
+        }
         match wanted {
             Parts::Names => {
                 parts.extend(SECTIONS.iter().filter_map(|id| self.debug_section(id.name())));
+                parts.extend(self.small_section(BUILD_ID));
+                parts.extend(self.small_section(DEBUG_LINK));
             }
+            Parts::Identity => parts.extend(self.small_section(BUILD_ID)),
             Parts::Text => {
                 let is_wanted = |of: &&Section| of.is_text || of.kind == SHT_NOTE;
                 parts.extend(self.sections.iter().filter(is_wanted).map(|of| of.bytes.clone()));
             }
+            Parts::Unwind => parts.extend(self.debug_section(UNWIND)),
         }
         // Parts within each other are read once.
         parts.sort_unstable_by_key(|part| (part.start, usize::MAX - part.end));
@@ -349,10 +419,14 @@ impl Image {
 
 /// Reads a file that no process has mapped.
 #[cfg(test)]
-pub(super) fn of_file(path: &std::path::Path, budget: &Budget) -> Result<Image, Unread> {
+pub(super) fn of_file(
+    path: &std::path::Path,
+    budget: &Budget,
+    parts: Parts,
+) -> Result<Image, Unread> {
     let file = File::open(path).map_err(|_| Unread::Other)?;
     let length = file.metadata().map_err(|_| Unread::Other)?.len();
-    load(&file, length, budget.share(Use::Objects), budget.limit(), Parts::Names)
+    load(&file, length, budget.share(Use::Objects), budget.limit(), parts)
 }
 
 #[cfg(test)]
@@ -363,8 +437,8 @@ mod tests {
     fn no_file_is_waited_for() {
         let (_send, receive) = mpsc::channel::<()>();
         let waits = move || receive.recv().map_err(|_| Unread::Other);
-        assert_eq!(limited(Duration::from_millis(1), waits), Err(Unread::Waits));
-        assert_eq!(limited(WAIT, || Ok(7)), Ok(7));
+        assert_eq!(limited_to(Duration::from_millis(1), waits), Err(Unread::Waits));
+        assert_eq!(limited(|| Ok(7)), Ok(7));
     }
 
     #[test]
@@ -389,10 +463,10 @@ mod tests {
         let path = folder.path().join("file");
         for bytes in [&b""[..], b"\x7fELF", &[0x7f; 200]] {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(of_file(&path, &Budget::default()).err(), Some(Unread::Other));
+            assert_eq!(of_file(&path, &Budget::default(), Parts::Names).err(), Some(Unread::Other));
         }
         let file = File::create(&path).unwrap();
         file.set_len(LARGEST + 1).unwrap();
-        assert_eq!(of_file(&path, &Budget::default()).err(), Some(Unread::TooLarge));
+        assert_eq!(of_file(&path, &Budget::default(), Parts::Names).err(), Some(Unread::TooLarge));
     }
 }

@@ -37,12 +37,17 @@ pub(super) struct Meter {
 
 impl Meter {
     pub fn new(budget: &Budget) -> Self {
+        Self::with_steps(budget, STEPS_OF_ALL)
+    }
+
+    /// Creates a meter with this number of steps.
+    pub fn with_steps(budget: &Budget, steps: u64) -> Self {
         Self {
             budget: budget.clone(),
             kept: budget.share(Use::Objects).into(),
             files: Cell::new(0),
             one: Cell::new(0),
-            all: Cell::new(STEPS_OF_ALL),
+            all: Cell::new(steps),
             exceeded: Cell::new(None),
         }
     }

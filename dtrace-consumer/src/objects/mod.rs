@@ -1,18 +1,21 @@
 //! The files that a traced process has mapped: symbols of its libraries and, from debug information, inlined functions and lines.
 //!
 //! The files belong to the process and are not trusted. dtrace opens a file without waiting and without following links; it must be
-//! the regular file that the system has mapped. Only parts with names are read, and compressed parts are not. The readers of ELF and
-//! DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions have no names, and dtrace says so once. A wrong
-//! file makes wrong names.
+//! the regular file that the system has mapped, or its separate debug file ([`debug_file`]). Only parts with names are read, and
+//! compressed parts are not. The readers of ELF and DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions
+//! have no names, and dtrace says so once. A wrong file makes wrong names. [`stacks`] and [`unwind`] find out why frames are missing.
 
+mod debug_file;
 mod dwarf;
 mod image;
 mod mappings;
 mod meter;
 mod part;
+mod stacks;
 mod symbols;
 #[cfg(feature = "functions")]
 mod text;
+mod unwind;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -22,10 +25,11 @@ use std::rc::Rc;
 use crate::budget::Budget;
 use dwarf::Debug;
 pub use dwarf::Line;
-use image::{Parts, Unread};
+use image::{Image, Parts, Unread};
 use mappings::{Identity, Mapping};
 use meter::{Exceeded, Meter};
 use part::Metered;
+use stacks::Stacks;
 use symbols::Function;
 #[cfg(feature = "functions")]
 pub use text::{Text, TextFile};
@@ -49,6 +53,8 @@ pub struct Objects {
     names: RefCell<(HashMap<u64, Names>, u64)>,
     meter: Rc<Meter>,
     reported: Cell<bool>,
+    stacks: Stacks,
+    debug_files: debug_file::Limit,
 }
 
 /// A symbol of a mapped file.
@@ -66,7 +72,11 @@ pub struct Found {
 #[derive(Debug)]
 struct Mapped {
     file: Rc<Metered>,
+    /// The file with the symbols: the same, or its separate debug file.
+    symbols: Rc<Metered>,
     functions: Vec<Function>,
+    /// The file with the debug information: the same, or its separate debug file.
+    lines: Rc<Metered>,
     debug: OnceCell<Option<Debug>>,
 }
 
@@ -84,6 +94,8 @@ impl Objects {
             names: RefCell::default(),
             meter: meter.into(),
             reported: Cell::new(false),
+            stacks: Stacks::default(),
+            debug_files: debug_file::Limit::default(),
         }
     }
 
@@ -120,20 +132,55 @@ impl Objects {
         match image::read(&self.process, mapping, self.meter.budget(), most, Parts::Names) {
             Ok(image) => {
                 self.meter.keep_file(image.charged());
-                self.meter.begin();
-                let functions = symbols::read(&image, &self.meter);
                 let file = Rc::new(Metered { image, meter: self.meter.clone() });
-                Some(Mapped { file, functions, debug: OnceCell::new() })
+                let (has_symbols, has_debug) = file.image.has_names();
+                let separate = self.read_separate(mapping, &file.image);
+                let separate = separate.as_ref().unwrap_or(&file);
+                let (more_symbols, more_debug) = separate.image.has_names();
+                let symbols = if !has_symbols && more_symbols { separate } else { &file };
+                let lines = if !has_debug && more_debug { separate } else { &file };
+                let (symbols, lines) = (symbols.clone(), lines.clone());
+                self.meter.begin();
+                let functions = symbols::read(&symbols.image, &self.meter);
+                Some(Mapped { file, symbols, functions, lines, debug: OnceCell::new() })
             }
-            Err(Unread::Other) => None,
-            Err(Unread::TooLarge) => {
+            Err(reason) => {
+                self.note_unread(reason);
+                None
+            }
+        }
+    }
+
+    /// Reads the separate debug file of a file, if it has names that the file lacks.
+    fn read_separate(&self, mapping: &Mapping, image: &Image) -> Option<Rc<Metered>> {
+        let (has_symbols, has_debug) = image.has_names();
+        if has_symbols && has_debug {
+            return None;
+        }
+        let (budget, most) = (self.meter.budget(), self.meter.left());
+        match debug_file::read(&self.process, mapping, image, (budget, &self.debug_files), most)? {
+            Ok(separate) => {
+                let (more_symbols, more_debug) = separate.has_names();
+                let is_useful = more_symbols && !has_symbols || more_debug && !has_debug;
+                is_useful.then_some(())?;
+                let image = separate;
+                self.meter.keep_file(image.charged());
+                Some(Rc::new(Metered { image, meter: self.meter.clone() }))
+            }
+            Err(reason) => {
+                self.note_unread(reason);
+                None
+            }
+        }
+    }
+
+    fn note_unread(&self, reason: Unread) {
+        match reason {
+            Unread::Other => {}
+            Unread::TooLarge => {
                 self.meter.exceed(Exceeded::Memory(self.meter.budget().limit() / 2));
-                None
             }
-            Err(Unread::Waits) => {
-                self.meter.exceed(Exceeded::Wait);
-                None
-            }
+            Unread::Waits => self.meter.exceed(Exceeded::Wait),
         }
     }
 
@@ -144,7 +191,7 @@ impl Objects {
         let function = file.functions.get(before.checked_sub(1)?)?;
         let within = own - function.address;
         (within < function.size || (function.size == 0 && within == 0)).then_some(())?;
-        let name = function.name(&file.file.image);
+        let name = function.name(&file.symbols.image);
         Some(Found { module: mapping.module(), name, address: address - within })
     }
 
@@ -175,7 +222,7 @@ impl Objects {
     fn of_debug<T>(&self, address: u64, ask: impl FnOnce(&Debug, u64) -> Vec<T>) -> Vec<T> {
         let Some((_, file, own)) = self.find(address) else { return Vec::new() };
         self.meter.begin();
-        let debug = file.debug.get_or_init(|| Debug::new(&file.file));
+        let debug = file.debug.get_or_init(|| Debug::new(&file.lines));
         debug.as_ref().map_or_else(Vec::new, |debug| ask(debug, own))
     }
 
@@ -254,7 +301,7 @@ mod tests {
         assert!(compiler.status().unwrap().success());
 
         let meter = Rc::new(Meter::new(&Budget::default()));
-        let image = image::of_file(&program, &Budget::default()).unwrap();
+        let image = image::of_file(&program, &Budget::default(), Parts::Names).unwrap();
         meter.begin();
         let functions = symbols::read(&image, &meter);
         let outer = functions.iter().find(|of| of.name(&image).contains("outer")).copied().unwrap();

@@ -54,7 +54,7 @@ pub use data::argument::Argument;
 pub use data::cprintf::{COLUMNS, FloatStyle, Spec};
 pub use data::error::{Contradiction, LONGEST, RenderError};
 pub use data::format::{Conversion, Format, FormatError, Kind, Piece};
-pub use data::place::Place;
+pub use data::place::{Frames, Place};
 pub use data::symbol::{Module, NoSymbols, Symbol, Symbols};
 pub use data::view::View;
 #[cfg(feature = "otlp")]

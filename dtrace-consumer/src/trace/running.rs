@@ -416,7 +416,7 @@ impl Running {
             World { descriptions: &mut descriptions, symbols: &self.kernel, types: &self.types };
         let completed = sink.complete(self.consumer.aggregations(), &self.consumer.view(&world));
         self.consumer.finish(&world, sink)?;
-        if let Some(message) = self.kernel.limit_message() {
+        for message in self.kernel.process_messages() {
             sink.message(&format!("{message}\n"))?;
         }
         sink.flush()?;

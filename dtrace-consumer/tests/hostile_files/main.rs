@@ -361,3 +361,87 @@ fn only_the_mapped_file_is_read() {
     }
     assert!(mapped.folder.path().exists());
 }
+
+/// A note with a build ID.
+fn build_id(id: &[u8]) -> Section {
+    let mut bytes = [4, id.len() as u32, 3].map(u32::to_le_bytes).concat();
+    bytes.extend(b"GNU\0");
+    bytes.extend(id);
+    Section { name: ".note.gnu.build-id", kind: 7, flags: 0, bytes }
+}
+
+fn debug_link(name: &str, checksum: u32) -> Section {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.resize((name.len() + 1).next_multiple_of(4), 0);
+    bytes.extend(checksum.to_le_bytes());
+    debug(".gnu_debuglink", bytes)
+}
+
+/// The checksum of `.gnu_debuglink`, bit by bit.
+fn checksum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            if sum & 1 == 0 { sum >> 1 } else { sum >> 1 ^ 0xedb8_8320 }
+        })
+    })
+}
+
+/// A debug file has the names if it belongs to the mapped file, by the build ID or the checksum.
+#[test]
+fn separate_debug_files_have_names() {
+    let entries = [entry(1, &[]), entry(2, b"separate\0"), vec![0, 0]].concat();
+    let debug_file = |id: &[u8]| {
+        let symbols = Section { name: ".symtab", kind: 2, flags: 0, bytes: symbol(1, 64, 64) };
+        let strings = Section { name: ".strtab", kind: 3, flags: 0, bytes: b"\0linked\0".to_vec() };
+        // The names of symbols are in the next section.
+        unit_file(&[root(&[]), function()], &entries, vec![symbols, strings, build_id(id)])
+    };
+    let right = debug_file(&[7; 20]);
+    let sum = checksum(&right);
+    let cases: [(&str, &[u8], Vec<Section>, bool); 7] = [
+        ("", &right, vec![build_id(&[7; 20]), debug_link("d", 0)], true),
+        (".debug", &right, vec![build_id(&[7; 20]), debug_link("d", 0)], true),
+        ("", &right, vec![build_id(&[8; 20]), debug_link("d", sum)], false),
+        ("", &right, vec![debug_link("d", sum)], true),
+        ("", &right, vec![debug_link("d", sum ^ 1)], false),
+        ("", &right[..100], vec![build_id(&[7; 20]), debug_link("d", 0)], false),
+        ("", &right, vec![build_id(&[7; 20]), debug_link("../d", 0)], false),
+    ];
+    for (index, (folder, bytes, sections, is_found)) in cases.into_iter().enumerate() {
+        let mapped = Mapped::new(&elf(&sections, false));
+        let folder = mapped.path.with_file_name(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("d"), bytes).unwrap();
+        let budget = Budget::new(64 << 20);
+        let objects = mapped.objects(&budget);
+        let at = mapped.address + 64;
+        let found = (
+            objects.symbol(at).map(|found| found.name),
+            objects.functions(at).iter().flatten().cloned().collect::<Vec<_>>(),
+        );
+        let expected = match is_found {
+            true => (Some("linked".to_owned()), vec!["separate".to_owned()]),
+            false => (None, vec![]),
+        };
+        assert_eq!(found, expected, "case {index}");
+        assert!(budget.used() <= budget.limit() / 2);
+        assert_eq!(objects.limit_message(), None);
+    }
+}
+
+/// The mapped file keeps its names if the memory does not suffice for its debug file, and dtrace says so.
+#[test]
+fn a_separate_debug_file_has_a_limit_of_memory() {
+    let strings = || Section { name: ".strtab", kind: 3, flags: 0, bytes: b"\0own\0".to_vec() };
+    let symbols = || Section { name: ".symtab", kind: 2, flags: 0, bytes: symbol(1, 64, 64) };
+    let large = [build_id(&[7; 20]), debug(".debug_info", vec![1; 16 << 20])];
+    let own = [symbols(), strings(), build_id(&[7; 20]), debug_link("d", 0)];
+    let mapped = Mapped::new(&elf(&own, false));
+    std::fs::write(mapped.path.with_file_name("d"), elf(&large, false)).unwrap();
+    let budget = Budget::new(8 << 20);
+    let objects = mapped.objects(&budget);
+    let found = objects.symbol(mapped.address + 64).unwrap();
+    assert_eq!(found.name, "own");
+    assert!(budget.used() <= budget.limit() / 2);
+    assert!(objects.limit_message().unwrap().contains("some functions have no names"));
+}

@@ -12,14 +12,14 @@ use crate::render::data::view::View;
 /// A code address, or a stack of them, in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Frames of the kernel, the innermost first.
-    Stack(Vec<u64>),
+    /// Frames of the kernel.
+    Stack(Frames),
     /// Frames of a process, the innermost first.
     UserStack {
         /// The process.
         pid: u64,
-        /// The frames, the innermost first.
-        frames: Vec<u64>,
+        /// The frames.
+        frames: Frames,
         /// The names of frames from the process's helper; may be fewer.
         names: Vec<Vec<u8>>,
     },
@@ -35,6 +35,35 @@ pub enum Place {
     UserAddress(u64, u64),
 }
 
+/// The frames of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Their addresses, the innermost first.
+    pub addresses: Vec<u64>,
+    /// Whether the record had no room for more.
+    pub is_full: bool,
+}
+
+impl Frames {
+    fn new(words: impl Iterator<Item = u64>) -> Self {
+        let mut is_full = true;
+        let addresses = words.take_while(|word| {
+            is_full = *word != 0;
+            is_full
+        });
+        let addresses = addresses.collect();
+        Self { addresses, is_full }
+    }
+
+    /// Returns the frames whose callers have room in the record.
+    fn with_callers(&self) -> &[u64] {
+        match self.addresses.split_last() {
+            Some((_, others)) if self.is_full => others,
+            _ => &self.addresses,
+        }
+    }
+}
+
 impl Place {
     /// Decodes the datum of an action with this argument; `None` for other actions.
     pub fn read(action: Action, argument: u64, data: &[u8]) -> Option<Self> {
@@ -43,11 +72,10 @@ impl Place {
             Action::Stack => {
                 // A kernel of 32 bits records frames of 32 bits.
                 let narrow = argument != 0 && data.len() as u64 / argument == 4;
-                let frames: Vec<u64> = match narrow {
-                    true => data.chunks_exact(4).map(u64_of).collect(),
-                    false => words(data).collect(),
-                };
-                Self::Stack(frames.into_iter().take_while(|&frame| frame != 0).collect())
+                Self::Stack(match narrow {
+                    true => Frames::new(data.chunks_exact(4).map(u64_of)),
+                    false => Frames::new(words(data)),
+                })
             }
             Action::Ustack | Action::Jstack => user_stack(UstackArg::decode(argument), data),
             Action::Sym => Self::Symbol(u64_of(data)),
@@ -62,19 +90,22 @@ impl Place {
     /// Each frame, or the one address, as text. Inlined functions are frames of their own.
     pub fn names(&self, view: &View<'_>) -> Vec<String> {
         let names = view.names();
+        if let Self::Stack(frames) | Self::UserStack { frames, .. } = self {
+            names.symbols.note_stack(frames.with_callers());
+        }
         match self {
             Self::Stack(frames) => {
                 let named = |&frame: &u64| names.frame(frame, names.address(frame));
-                frames.iter().flat_map(named).collect()
+                frames.addresses.iter().flat_map(named).collect()
             }
             // Names from the process's helper belong to frames one by one.
             Self::UserStack { pid, frames, names: given } if given.is_empty() => {
                 let named = |&frame: &u64| names.frame(frame, names.user_address(*pid, frame));
-                frames.iter().flat_map(named).collect()
+                frames.addresses.iter().flat_map(named).collect()
             }
             Self::UserStack { pid, frames, names: given } => {
                 let given = given.iter().map(Some).chain(std::iter::repeat(None));
-                let frames = frames.iter().zip(given);
+                let frames = frames.addresses.iter().zip(given);
                 frames.map(|(&frame, given)| user_frame(names, *pid, frame, given)).collect()
             }
             Self::Symbol(address) => vec![names.symbol(*address)],
@@ -135,13 +166,13 @@ fn user_stack(argument: UstackArg, data: &[u8]) -> Place {
     let depth = argument.frames as usize;
     let mut numbers = words(data);
     let pid = numbers.next().unwrap_or(0);
-    let frames: Vec<u64> = numbers.take(depth).take_while(|&frame| frame != 0).collect();
+    let frames = Frames::new(numbers.take(depth));
     let strings = depth.saturating_add(1).saturating_mul(8);
     let strings = data.get(strings..).unwrap_or_default();
     let strings = &strings[..strings.len().min(argument.string_size as usize)];
     let mut names = Vec::new();
     let mut rest = strings;
-    while names.len() < frames.len() && !rest.is_empty() {
+    while names.len() < frames.addresses.len() && !rest.is_empty() {
         let name = until_zero(rest);
         names.push(name.to_vec());
         rest = rest.get(name.len() + 1..).unwrap_or_default();

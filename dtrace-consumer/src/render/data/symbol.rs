@@ -57,6 +57,11 @@ pub trait Symbols {
         None
     }
 
+    /// Notes the frames of a stack whose callers have room in its record, the innermost first.
+    fn note_stack(&self, frames: &[u64]) {
+        let _ = frames;
+    }
+
     /// The service of a port (`%P`).
     fn service(&self, port: u16) -> Option<String> {
         let _ = port;
