@@ -9,7 +9,7 @@ use crate::stack::Origin;
 use crate::text::{self, KernelText};
 use crate::{counters, traps};
 
-/// How many sites there is room for.
+/// The number of sites for which there is room.
 const SITES: usize = 8192;
 
 /// The size of the header of a note, and of the name `GNU`.

@@ -81,7 +81,7 @@ macro_rules! breakpoint_entry {
     };
 }
 
-/// Where to go on behind a breakpoint that has left this program counter, or 0 if no site is there. Probe context.
+/// Returns the address at which to resume after a breakpoint that has left this program counter, or 0 if no site is there. Probe context.
 #[doc(hidden)]
 pub extern "C" fn resume(behind: usize) -> usize {
     super::resume_address(behind.wrapping_sub(super::BREAKPOINT_LEN)).unwrap_or(0)
