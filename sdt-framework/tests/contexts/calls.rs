@@ -211,6 +211,10 @@ fn boot() -> Vec<(&'static str, Call)> {
             let _ = Tracer::system(&w.dtrace);
             Worked
         }),
+        ("Dtrace::unsampled_threads", |w| {
+            assert_eq!(Tracer::unsampled_threads(&w.dtrace), 0);
+            Worked
+        }),
         ("Dtrace::late_timers", |w| {
             assert_eq!(w.dtrace.late_timers(), 0);
             Worked
