@@ -47,8 +47,9 @@ unsafe impl FunctionText for Text {
     }
 
     fn handlers(&self) -> &[u64] {
-        static HANDLERS: Once<[u64; 1]> = Once::new();
-        HANDLERS.call_once(|| [traps::handler()])
+        static HANDLERS: Once<[u64; 2]> = Once::new();
+        let resolver = counters::resume_address as *const () as u64;
+        HANDLERS.call_once(|| [traps::handler(), resolver])
     }
 
     fn patcher(&self) -> &'static dyn Patcher {
