@@ -96,7 +96,7 @@ fn has_native(os: &str) -> bool {
     matches!(os, "freebsd" | "illumos")
 }
 
-/// What enabled sites of the provider route do.
+/// Returns the way in which sites of the provider route are enabled.
 fn patch(os: &str) -> String {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let known = ["x86_64", "aarch64", "riscv64"].contains(&arch.as_str());
@@ -145,7 +145,7 @@ fn parse(text: &str) -> Option<Release> {
     Release::of_major(number).or_else(|| Release::new(number))
 }
 
-/// What depends on the release.
+/// Sets the configuration that depends on the release of FreeBSD.
 fn freebsd(release: Release, native: bool) {
     if !native && !release.has_trap_frame() {
         refuse(
@@ -172,7 +172,7 @@ fn set(cfg: &str, value: &str) {
     println!("cargo::rustc-cfg={cfg}=\"{value}\"");
 }
 
-/// What a variable of the environment chooses. Another value ends the build.
+/// Returns the value of an environment variable. A value that is not in the list ends the build.
 fn chosen(variable: &str, values: &[&str], default: &str) -> String {
     println!("cargo::rerun-if-env-changed={variable}");
     let value = env::var(variable).unwrap_or_default();

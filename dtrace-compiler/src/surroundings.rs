@@ -46,7 +46,7 @@ pub struct ProviderAttributes {
 }
 
 impl ProviderAttributes {
-    /// The same for all parts.
+    /// Returns attributes in which all parts have this attribute.
     pub const fn all(attribute: Attribute) -> Self {
         Self {
             provider: attribute,

@@ -1,4 +1,4 @@
-//! What modules declare: types, constants and translators, each in its own room.
+//! Declarations of modules: types, constants and translators, separate for each module.
 
 mod common;
 
@@ -320,7 +320,7 @@ fn processes_have_their_info() {
     );
 }
 
-/// What a module says of addresses of IPv6 is there where processes are declared, under all of its names.
+/// Programs know the members of IPv6 addresses under all their names.
 #[test]
 fn addresses_are_known_beside_processes() {
     for (member, size) in

@@ -1,4 +1,4 @@
-//! What the recorded programs do not show: arguments of probes, symbols, libraries, several programs of
+//! Parts of the language that no recorded program shows: arguments of probes, symbols, libraries, several programs of
 //! one compiler, stability, suggestions.
 
 mod common;

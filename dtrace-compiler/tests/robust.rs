@@ -1,4 +1,4 @@
-//! Whatever the text: no panic; a program, or an error that says where it is.
+//! For any text, the compiler returns a program, or an error with a place, and does not panic.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn compile(text: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What every kernel asks of a DIFO: registers, tables, branches forward, `ret` at the end.
+/// Checks the rules that every kernel has for a DIFO: registers, tables, branches forward, `ret` at the end.
 fn check(difo: &Difo) -> Result<(), TestCaseError> {
     for (index, instr) in difo.code.iter().enumerate() {
         let op = instr.opcode().unwrap();

@@ -338,7 +338,7 @@ fn enums_with_data_can_be_looked_into() {
     assert_eq!(shown(&first, asked), sizes);
 }
 
-/// What a clause shows of the first hit of `between` and `optional`.
+/// Returns the output of a clause for the first hit of `between` and of `optional`.
 fn by_name(program: &str, options: &[&str]) -> (String, String) {
     let path = text("p");
     let numbers: &[u32] = &[7, 8];
@@ -412,7 +412,7 @@ fn probes_of_one_clause_have_their_own_positions() {
     assert!(said.contains("fs:::write has no argument pathh, only path, data"), "{said}");
 }
 
-/// What dtrace says of a program that it refuses.
+/// Returns the messages of dtrace for a program that it refuses.
 fn refused(program: &str) -> (String, String) {
     // There is nothing to end it but the error.
     let output = command(&["-n", program]);

@@ -264,7 +264,7 @@ fn one_picture_that_cannot_be_drawn_leaves_the_other() {
     assert!(fs::read_to_string(folder.path().join("h.svg")).unwrap().starts_with("<svg"));
 }
 
-/// As libdtrace's `dt_aggwalk_rval`.
+/// The result is that of libdtrace's `dt_aggwalk_rval`.
 #[test]
 fn nothing_is_divided_by_zero() {
     let folder = tempfile::tempdir().unwrap();

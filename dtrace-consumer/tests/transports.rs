@@ -287,7 +287,7 @@ fn a_damaged_answer_is_told() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Whatever becomes of dtrace, nothing stays of what `exec:` has started, itself or what it has started in turn.
+/// However dtrace ends, the processes that `exec:` has started end, and those that they have started.
 #[test]
 fn a_command_does_not_outlive_dtrace() {
     use std::io::{BufRead as _, BufReader};

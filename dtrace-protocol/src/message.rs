@@ -278,7 +278,7 @@ pub enum Reply<'a> {
     FunctionText {
         /// The build ID.
         build_id: &'a [u8],
-        /// How many more sites there is room for.
+        /// The number of further sites for which there is room.
         left: u32,
         /// The number of bytes below the stack pointer to which a traced instruction may store.
         free_stack: u32,

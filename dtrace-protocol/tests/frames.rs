@@ -20,7 +20,7 @@ fn frame(request: &Request<'_>) -> Vec<u8> {
     sealed(Writer::new(&mut buffer, HEADER, request).unwrap())
 }
 
-/// What a decoder of `room` bytes makes of a line: the requests in it, or what was wrong.
+/// Returns the requests that a decoder with a buffer of `room` bytes finds in a line, and its errors.
 fn arrived(room: usize, line: &[u8]) -> Vec<Result<(Header, String), FrameError>> {
     let mut decoder = Decoder::new(vec![0; room]);
     let mut all = Vec::new();

@@ -20,12 +20,12 @@ pub enum Error {
     Parse {
         /// The file.
         file: PathBuf,
-        /// What is wrong, and where.
+        /// The error and its place.
         source: ParseError,
     },
     /// There is no `OUT_DIR`.
     NoOutDir,
-    /// What is generated cannot be written.
+    /// The generated file cannot be written.
     Write {
         /// The file.
         file: PathBuf,

@@ -8,14 +8,14 @@ use dtrace_abi::limits::{ARGS, MAX_NAME};
 use crate::lex::{Token, tokens};
 use crate::types::{self, Type};
 
-/// What is wrong with a file, and where.
+/// An error in a provider file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// From 1.
     pub line: usize,
     /// From 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Provider {
 /// A probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// As DTrace lists it: `exec-success`.
+    /// The name as DTrace lists it: `exec-success`.
     pub name: String,
     /// Its name in Rust: `exec_success`.
     pub rust: String,
@@ -64,7 +64,7 @@ pub struct Argument {
     pub translated: Option<String>,
 }
 
-/// What pragmas can be about.
+/// The parts of a provider for which a pragma can state attributes.
 const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
 
 impl Providers {
@@ -141,11 +141,11 @@ impl Providers {
 struct Parser<'p, 't> {
     tokens: &'p [Token<'t>],
     at: usize,
-    /// What names stand for: words, and how many stars.
+    /// The types that names stand for: their words, and the number of stars.
     typedefs: BTreeMap<&'t str, (Vec<&'t str>, usize)>,
 }
 
-/// What has a tag in C.
+/// The keywords that a tag follows in C.
 const TAGGED: [&str; 3] = ["struct", "union", "enum"];
 
 impl<'p, 't> Parser<'p, 't> {
@@ -233,7 +233,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(())
     }
 
-    /// What words stand for.
+    /// Returns the type that words stand for.
     fn resolved(&self, words: Vec<&'t str>, stars: usize) -> (Vec<&'t str>, usize) {
         let [name] = words[..] else { return (words, stars) };
         match self.typedefs.get(name) {

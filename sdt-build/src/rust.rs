@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Argument, Probe, Provider, Providers};
 
 impl Providers {
-    /// What goes into `sdt_provider!` for each provider, with this visibility: `pub`, `pub(crate)` or nothing.
+    /// Returns the text for `sdt_provider!`, for each provider, with this visibility: `pub`, `pub(crate)` or nothing.
     pub fn declarations(&self, visibility: &str) -> Vec<String> {
         self.0.iter().map(|provider| provider.declaration(visibility)).collect()
     }

@@ -29,7 +29,10 @@ open! {
     link: crate::attach::link;
 }
 
-#[cfg(all(sdt_route = "provider", target_arch = "x86_64"))]
+#[cfg(all(
+    sdt_route = "provider",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 pub use crate::trap::entry::resume;
 
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]

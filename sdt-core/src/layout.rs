@@ -48,7 +48,7 @@ pub trait CField {
     /// The type in front of the field's name.
     const TYPE: FieldType;
 
-    /// The same, as an element of an array.
+    /// The type of an element of an array.
     const ELEMENT: FieldType = Self::TYPE;
 }
 

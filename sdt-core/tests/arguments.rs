@@ -88,7 +88,7 @@ fn traced(provider: &str, name: &str, f: impl FnOnce()) -> ([u64; ARGS], Vec<Str
     traced_by(None, provider, name, f)
 }
 
-/// The same, and passes each hit to `hook`.
+/// Traces as `traced` does, and passes each hit to `hook`.
 fn traced_by(
     hook: Option<Hook>,
     provider: &str,

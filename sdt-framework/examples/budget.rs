@@ -16,7 +16,7 @@ use sdt_framework::{Config, Dtrace};
 /// Reads its own memory, and has a stack of 100 frames.
 struct Own;
 
-/// What programs read.
+/// The memory that programs read.
 static TEXT: [u8; 1 << 16] = [b'a'; 1 << 16];
 
 impl Kernel for Own {
@@ -55,7 +55,7 @@ const PROGRAMS: usize = 64;
 /// Of the hits, the fastest counts.
 const HITS: u64 = 20;
 
-/// What a clause does; each is repeated in it.
+/// The work of a clause. Each clause repeats it.
 const MIXES: [(&str, &str); 27] = [
     ("addition", "x = x + arg0 + arg1 + x;"),
     ("division", "x = (x + 0x7fffffffffff) / (arg0 + 3) % 7;"),

@@ -22,7 +22,7 @@ use sdt_core::ops::{Privileges, ProbeId, ProviderAttr};
 use sdt_core::runtime::{Probe, Provider, Slot, arg};
 use sdt_framework::{Config, Dtrace, Field, Memory, Record, Spec, Which, records};
 
-/// What a program does.
+/// A step of a program.
 enum Step {
     Push(u64),
     Input,

@@ -22,7 +22,7 @@ fn busy() -> Box<Busy> {
     common::with_memory(Threads::new(), &config)
 }
 
-/// How many times each CPU fires.
+/// The number of times that each CPU fires.
 const HITS: u64 = 200_000;
 
 /// All CPUs hit two probes in turn. One consumer records the first probe throughout, slowly drained;

@@ -247,7 +247,7 @@ impl Kernel {
         }
     }
 
-    /// What a consumer has recorded on CPU 0: the names of the probe, and its first two arguments.
+    /// Returns the records of a consumer on CPU 0: the names of the probe, and its first two arguments.
     fn recorded(&self, consumer: ConsumerId) -> Vec<(String, u64, u64)> {
         let mut bytes = vec![0; CONFIG.buffer];
         let found = self.dtrace.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();

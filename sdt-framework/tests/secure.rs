@@ -242,7 +242,7 @@ fn who_has_another_key_learns_nothing() {
     }
 }
 
-/// Whatever bit of the first message is changed on the way.
+/// A hello is refused if any one of its bits was changed on the way.
 #[test]
 fn a_hello_that_was_changed_is_refused() {
     let (dtrace, clock) = (small(), Cell::new(5));
@@ -258,7 +258,7 @@ fn a_hello_that_was_changed_is_refused() {
     }
 }
 
-/// Whatever byte of a request is changed on the way: a bit of each.
+/// A request ends the connection if a bit of any one of its bytes was changed on the way.
 #[test]
 fn a_request_that_was_changed_ends_it() {
     let (dtrace, clock) = (small(), Cell::new(5));

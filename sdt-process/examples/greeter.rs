@@ -12,7 +12,7 @@ enum Manner {
 }
 
 sdt_provider! {
-    /// What this program does.
+    /// The work of this program.
     pub hello {
         /// The program has printed a greeting: to this name, in this manner, as this one of its greetings.
         fn greeted(name: &str, manner: Manner, times: u64);

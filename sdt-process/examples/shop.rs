@@ -12,7 +12,7 @@ use sdt_core::arg::{Shown, show};
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
-    /// What the shop does.
+    /// The work of the shop.
     pub shop {
         /// A request has arrived.
         fn request_start(id: u64, path: &str);

@@ -68,7 +68,7 @@ enum ForkState {
     Orphaned,
 }
 
-/// What changes a [`ForkState`].
+/// An event that changes a [`ForkState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// The process calls `start`.

@@ -57,10 +57,10 @@ const ENTRIES_AHEAD: usize = 4;
 
 /// The number of bytes that a read fetches at least, unless the page ends before.
 const AHEAD: usize = 256;
-/// The same for reads of a stack, whose frames are further apart.
+/// The number of bytes that a read of a stack reads ahead: frames are further apart than other data.
 const STACK_AHEAD: usize = 1024;
 
-/// What a hit has read.
+/// The memory that a hit has read.
 struct Cache {
     /// Whether a read is using the cache. A signal handler that interrupts it does not touch the cache.
     is_busy: Cell<bool>,
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// What a hit reads is kept until it ends, or until it writes.
+    /// The memory that a hit has read is kept until the hit ends or writes.
     #[test]
     fn a_hit_sees_its_own_writes_and_a_new_hit_sees_all() {
         prepare().unwrap();

@@ -1,4 +1,4 @@
-//! How a process is traced, and the start.
+//! The options of tracing a process, and the start.
 
 use std::ffi::CString;
 use std::io::{self, Write as _};

@@ -52,11 +52,11 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// What may be ready before the first wait.
+    /// All descriptors: each may be ready before the first wait.
     pub(crate) const ALL: Self = Self { wake: true, listener: true };
 }
 
-/// What the worker thread waits for until the next turn.
+/// The descriptors and timers for which the worker thread waits until the next turn.
 pub(crate) struct Wait {
     polled: Vec<libc::pollfd>,
     /// The numbers of the pipe and of the listening socket.

@@ -194,7 +194,7 @@ fn room() -> Option<Room> {
     if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() }
 }
 
-/// The same, and leaves `errno` as it was.
+/// Returns the stack of this thread if there is room on it to record a hit, and leaves `errno` as it was. Probe context.
 pub(crate) fn room_keeping_errno() -> Option<Room> {
     let place = Errno::here();
     let errno = place.get();

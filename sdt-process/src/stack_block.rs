@@ -15,7 +15,7 @@ const WORD: usize = size_of::<usize>();
 /// The part of the descriptor in bytes that is searched if the descriptor is not in the block, as in musl.
 const SEARCHED: usize = 256;
 
-/// Where a descriptor has the two words.
+/// The place of the two words in a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
     offset: usize,

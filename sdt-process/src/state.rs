@@ -23,7 +23,7 @@ static STATE: Mutex<State> =
 /// The threads that wait for [`STATE`] in order to fork or to end tracing. The worker thread lets them go first.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// How often tracing has ended. A worker thread that was started with another number returns.
+/// The number of times that tracing has ended. A worker thread that was started with another number returns.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 
 /// The time between two attempts to take the lock.

@@ -389,7 +389,7 @@ mod tests {
         [0, 64].map(|site| Tracepoint { patchpoint: page + site, target: page + site + 1024 })
     }
 
-    /// Wherever a change stops, each site holds an instruction, and the next change finds its way.
+    /// If a change stops at any step, each site holds an instruction, and the next change succeeds.
     #[test]
     fn a_change_that_stops_midway_leaves_valid_text() {
         Text::prepare().unwrap();

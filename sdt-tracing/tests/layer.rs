@@ -14,7 +14,7 @@ use tracing::{Metadata, Subscriber, debug, error, info, info_span, span, trace_s
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-/// What the program in D has printed.
+/// The output of the program in D.
 #[derive(Clone, Debug, Default)]
 struct Shown(Arc<Mutex<String>>);
 

@@ -45,7 +45,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     own
 }
 
-/// What a CPU has counted.
+/// The counts of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub to_send: u64,
@@ -126,7 +126,7 @@ impl Machine {
         self.ask(&format!("send {letters}"));
     }
 
-    /// What the CPUs have counted when all letters have been sent and received.
+    /// Returns the counts of the CPUs when all letters have been sent and received.
     pub fn idle(&mut self) -> [Counts; 2] {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -149,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// How many bytes of the kernel's text in memory are not those of its file.
+    /// Returns the number of bytes of the kernel's text in memory that differ from its file.
     pub fn changed_text(&mut self, kernel: &Path) -> usize {
         let file = std::fs::read(kernel).expect("the kernel");
         let file = object::File::parse(&*file).expect("an ELF file");
@@ -172,14 +172,14 @@ impl Machine {
         command
     }
 
-    /// What `dtrace -l` prints.
+    /// Returns the output of `dtrace -l`.
     pub fn list(&self) -> String {
         let output = self.dtrace().arg("-l").output().expect("dtrace runs");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What a program that ends by itself prints, and what `dtrace` says of it.
+    /// Runs a program that ends by itself. Returns its output, and the messages of `dtrace`.
     pub fn run(&self, program: &str) -> (String, String) {
         let output = self.dtrace().args(["-q", "-n", program]).output().expect("dtrace runs");
         let [shown, said] =
@@ -214,7 +214,7 @@ fn mortal(qemu: Arc<Mutex<Child>>) -> Sender<()> {
     lives
 }
 
-/// Where `dtrace` is: cargo tells a package's tests of its own programs only.
+/// Returns the path of `dtrace`. Cargo tells the tests of a package only the programs of that package.
 fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

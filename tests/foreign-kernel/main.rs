@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use machine::{Dtrace, Machine, kernel};
 
-/// What a hit's line says: the CPU, and the probe's name.
+/// Returns the CPU and the probe's name in the line of each hit, with the number of such lines.
 fn hits(lines: &[String]) -> BTreeMap<(usize, String), u64> {
     let mut hits = BTreeMap::new();
     for line in lines {

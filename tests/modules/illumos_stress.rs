@@ -1,4 +1,4 @@
-//! What the compiler makes of firing sites at every level of optimisation is what illumos's krtld takes.
+//! illumos's krtld accepts the firing sites of every level of optimisation.
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::check;

@@ -33,7 +33,7 @@ pub enum Reading {
     Raw {
         /// As the sensor has it.
         bytes: [u8; 2],
-        /// What the sensor did.
+        /// The last phase of the sensor.
         phase: Phase,
     },
 }
@@ -44,9 +44,9 @@ pub enum Reading {
 pub enum Event {
     /// A number.
     Timer {
-        /// How often.
+        /// The number of ticks.
         ticks: u32,
-        /// How much.
+        /// The level.
         level: Level,
     },
     /// Less than a word.

@@ -398,7 +398,7 @@ impl Shell {
         }
     }
 
-    /// Where it is.
+    /// Returns the current folder.
     fn folder(&mut self) -> std::path::PathBuf {
         self.run("pwd").0.swap_remove(0).into()
     }

@@ -28,7 +28,7 @@ sdt_provider! {
         fn record(text: &str);
         /// Seven frames below the function that measures.
         fn stack(number: u64);
-        /// The same, for the process's stack.
+        /// A probe whose clause records the stack of the process.
         fn ustack(number: u64);
         /// An integer, beside the process and the thread.
         fn identity(number: u64);

@@ -21,7 +21,7 @@ pub struct OptionInfo {
     pub user: User,
     /// One line of help.
     pub help: &'static str,
-    /// How it can be set.
+    /// The ways in which a user can set it.
     pub settable_by: SettableBy,
     pub(super) setter: Setter,
 }
@@ -87,7 +87,7 @@ impl User {
     }
 }
 
-/// How an option can be set.
+/// The ways in which a user can set an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettableBy {
     /// By the command line only.
@@ -98,12 +98,12 @@ pub enum SettableBy {
     Setopt,
 }
 
-/// How [`Options::set`] stores an option.
+/// The place in which [`Options::set`] stores an option.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setter {
     /// Stored under the number of the kernel's option.
     Number(OptionId),
-    /// As a flag.
+    /// In a flag.
     Flag(fn(&mut Options) -> &mut bool),
     /// By parsing its value.
     Value(fn(&mut Options, &str) -> Result<(), OptionError>),

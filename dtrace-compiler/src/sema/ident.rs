@@ -60,7 +60,7 @@ pub(crate) struct Flags {
     pub user: bool,
 }
 
-/// How the type of a name is found.
+/// The rule by which the type of a name is found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cooking {
     /// By its declaration or first assignment.

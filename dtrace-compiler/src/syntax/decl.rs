@@ -10,7 +10,7 @@ pub struct Specs {
     pub classes: Vec<Class>,
     /// Everything else, in order.
     pub specs: Vec<Spec>,
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
 }
 
@@ -157,7 +157,7 @@ pub struct Enumerator {
     pub name: String,
     /// Its explicit value, if it has one.
     pub value: Option<Expr>,
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
 }
 
@@ -168,7 +168,7 @@ pub struct Declarator {
     pub name: Option<String>,
     /// From the name outward: in `int *a[5]` an array, then a pointer.
     pub parts: Vec<Part>,
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
 }
 

@@ -6,9 +6,9 @@ use crate::place::Place;
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
-    /// What it is.
+    /// The kind of expression, with its operands.
     pub kind: ExprKind,
 }
 

@@ -15,9 +15,9 @@ pub struct Program {
 /// An item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
-    /// What it is.
+    /// The kind of item, with its parts.
     pub kind: ItemKind,
 }
 
@@ -75,9 +75,9 @@ pub enum ProbeSpec {
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stmt {
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
-    /// What it is.
+    /// The kind of statement, with its parts.
     pub kind: StmtKind,
 }
 
@@ -97,7 +97,7 @@ pub struct XlateMember {
     pub name: String,
     /// Its value.
     pub value: Expr,
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
 }
 
@@ -110,7 +110,7 @@ pub struct Probe {
     pub input: Vec<Param>,
     /// The translated arguments, if they differ.
     pub output: Option<Vec<Param>>,
-    /// Where it is in the source.
+    /// The place in the source.
     pub place: Place,
 }
 

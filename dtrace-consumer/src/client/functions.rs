@@ -13,7 +13,7 @@ const REQUEST: usize = decoded_len(512);
 pub struct FunctionText {
     /// The build ID of the kernel.
     pub build_id: Vec<u8>,
-    /// How many more sites there is room for.
+    /// The number of further sites for which there is room.
     pub left: u32,
     /// The number of bytes below the stack pointer to which a traced instruction may store.
     pub free_stack: u32,

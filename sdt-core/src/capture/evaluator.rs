@@ -106,9 +106,9 @@ pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Evaluator<C>>(
 enum ClosureBy {
     /// Not at all: it has captured nothing.
     Nothing,
-    /// As its bits: it has captured one or two references.
+    /// By value, as bits: it has captured one or two references.
     Bits,
-    /// As its address: it has captured more.
+    /// By address: it has captured more.
     Address,
 }
 

@@ -1,4 +1,4 @@
-//! How an evaluator gets a local of the function that fires: in two words, which are the local's bits or an address.
+//! Hands a local of the function that fires to an evaluator: in two words, which are the local's bits or an address.
 
 use core::marker::PhantomData;
 

@@ -10,13 +10,13 @@ use crate::patch::{Mode, Patcher};
 use crate::record::Probe;
 use crate::route::changes::{self, Begun};
 
-/// What an image's probes are attached to.
+/// The framework, text and mode to which an image's probes are attached.
 pub struct Attachment {
-    /// Where providers are registered and hits go.
+    /// The framework that registers the providers and records the hits.
     pub framework: &'static dyn Framework,
     /// The patcher that writes to text.
     pub patcher: &'static dyn Patcher,
-    /// What enabled sites do.
+    /// The way in which sites are enabled.
     pub mode: Mode,
     /// The module part of the probes' descriptions: on FreeBSD the module's file name without
     /// `.ko`, as its unloading relies on that.
@@ -43,7 +43,7 @@ impl Attachment {
 /// The attachment in force, null while there is none.
 static CURRENT: AtomicPtr<Attachment> = AtomicPtr::new(core::ptr::null_mut());
 
-/// How far the image is attached.
+/// The state of attaching an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {

@@ -27,14 +27,13 @@
 //! - **Every CPU has it.** A CPU that comes online later loads its vectors before it executes code that can contain a
 //!   site.
 //!
-//! On x86_64, `breakpoint_entry!` of this crate defines a complete handler. On aarch64 and riscv64, breakpoints share
-//! their vector with other exceptions: `docs/breakpoint-handlers.md` of the project contains handlers, which its tests
-//! run.
+//! `breakpoint_entry!` of this crate defines a complete handler for x86_64, aarch64 and riscv64.
+//! `docs/breakpoint-handlers.md` of the project shows its use, and handlers without it.
 //!
 //! `attach` checks records, sites and their text, and on x86_64 targets with `os` `none` the gate of vector 3 and its
 //! stack ([`AttachError::Handler`](crate::attach::AttachError::Handler)).
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 pub(crate) mod entry;
 
 use crate::patch;

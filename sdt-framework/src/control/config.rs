@@ -67,9 +67,9 @@ pub enum InitError {
     },
     /// A field of the [`Config`] is 0, or 2^31 or more.
     BadCount {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         count: usize,
     },
 }

@@ -10,7 +10,7 @@ use crate::control::Control;
 const STABLE: Attribute = Attribute::new(Stability::Stable, Stability::Stable, Class::Common);
 const PRIVATE: Attribute = Attribute::new(Stability::Private, Stability::Private, Class::Unknown);
 
-/// As in dtrace.c (`dtrace_provider_attr`).
+/// The attributes that dtrace.c has (`dtrace_provider_attr`).
 const ATTRIBUTES: ProviderAttr = ProviderAttr {
     provider: STABLE,
     module: PRIVATE,

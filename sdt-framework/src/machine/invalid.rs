@@ -7,7 +7,7 @@ use dtrace_abi::dif::Subr;
 /// The reason why a program is refused, and the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Where the fault is.
+    /// The place of the fault.
     pub place: Place,
     /// The fault.
     pub problem: Problem,

@@ -192,7 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is charged, and in whichever order: all together take no more than a hit has, and each no more than its share.
+        /// All charges together take at most the budget of a hit, and each clause takes at most its share, in any order.
         #[test]
         fn a_budget_is_divided_and_kept(
             consumers in 1u32..5,

@@ -42,7 +42,7 @@ pub(crate) struct Cpu {
     pub(crate) speculative: &'static [Speculative],
     /// Records that found no room there.
     pub(crate) speculation_drops: AtomicCount,
-    /// How often no speculation was free, because they were being cleaned, or because programs had them.
+    /// The number of requests for which no speculation was free, because all were being cleaned, or because programs had them.
     pub(crate) lacks: [AtomicCount; 2],
     pub(crate) errors: AtomicCount,
     pub(crate) double_errors: AtomicCount,

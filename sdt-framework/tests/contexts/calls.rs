@@ -211,12 +211,12 @@ fn boot() -> Vec<(&'static str, Call)> {
             let _ = Tracer::system(&w.dtrace);
             Worked
         }),
-        ("Dtrace::late_timers", |w| {
-            assert_eq!(w.dtrace.late_timers(), 0);
-            Worked
-        }),
         ("Dtrace::unsampled_threads", |w| {
             assert_eq!(Tracer::unsampled_threads(&w.dtrace), 0);
+            Worked
+        }),
+        ("Dtrace::late_timers", |w| {
+            assert_eq!(w.dtrace.late_timers(), 0);
             Worked
         }),
         ("Dtrace::register_own", |w| of(w.dtrace.register_own())),

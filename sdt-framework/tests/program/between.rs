@@ -266,7 +266,7 @@ fn assert_nobody_is_there(world: World, config: &Config) {
 /// Whether it can be done depends on what the other thread does.
 fn ignore<T>(_: Result<T, impl std::fmt::Debug>) {}
 
-/// Whatever two threads do for one consumer, nothing is left of it.
+/// After any two threads have worked for one consumer, nothing of the consumer is left.
 #[test]
 fn nothing_is_left_whatever_two_threads_do() {
     type Act = fn(World, ConsumerId);

@@ -160,15 +160,14 @@ fn is_excluded(symbol: &str, role: Role) -> bool {
     role.is_here && (is_inlined || INLINED_OF_STD.iter().any(|of| path.starts_with(of)))
 }
 
-/// Returns whether an instruction may be in a function that compiled code calls for copies and comparisons and for thread-local variables, or in
-/// the code to which the signal handler returns.
+/// Returns whether an instruction may be in a function that compiled code calls for copies and comparisons, or in the code to which the signal
+/// handler returns. `__tls_get_addr` is in the dynamic linker, which is not traced, or in a program that contains the C library.
 fn is_called(address: usize, end: usize) -> bool {
     unsafe extern "C" {
         fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8;
         fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32;
-        fn __tls_get_addr(index: *const usize) -> *mut u8;
     }
-    static STARTS: OnceLock<[usize; 7]> = OnceLock::new();
+    static STARTS: OnceLock<[usize; 6]> = OnceLock::new();
     let starts = STARTS.get_or_init(|| {
         [
             libc::memcpy as *const () as usize,
@@ -176,7 +175,6 @@ fn is_called(address: usize, end: usize) -> bool {
             libc::memset as *const () as usize,
             libc::memcmp as *const () as usize,
             bcmp as *const () as usize,
-            __tls_get_addr as *const () as usize,
             restorer::restorer(),
         ]
     });

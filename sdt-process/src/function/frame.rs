@@ -80,6 +80,14 @@ pub(super) fn boundary(registers: &Registers) -> Boundary {
     Boundary { counter: registers.rip as usize, caller_at: sp, frame: fp }
 }
 
+/// Returns the place of the pointer to the state of the floating-point unit and of vectors: behind the 23 general registers. The C library may
+/// not name it.
+fn state_pointer(context: *mut Context) -> *mut *mut u8 {
+    const REGISTERS: usize = 23;
+    // SAFETY: the registers and the word behind them are in the `mcontext_t` of the context.
+    unsafe { (&raw mut (*context).uc_mcontext).cast::<*mut u8>().add(REGISTERS) }
+}
+
 /// Returns the size of the state of the floating-point unit and of vectors.
 ///
 /// # Safety
@@ -99,7 +107,8 @@ unsafe fn state_size(state: *const u8) -> usize {
 /// boundary.
 pub(super) unsafe fn divert(context: &mut Context, is_nested: bool) -> bool {
     let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
-    let state = context.uc_mcontext.fpregs.cast::<u8>();
+    // SAFETY: the kernel has stored the pointer.
+    let state = unsafe { *state_pointer(context) };
     // SAFETY: the kernel has stored the state, if there is one.
     let size = if state.is_null() { 0 } else { unsafe { state_size(state) } };
     // Without an alternate stack, this function runs on the interrupted one, below the frame of the signal.
@@ -124,10 +133,8 @@ pub(super) unsafe fn divert(context: &mut Context, is_nested: bool) -> bool {
         if size != 0 {
             state_copy.copy_from_nonoverlapping(state, size);
         }
-        (*copy.cast::<Context>()).uc_mcontext.fpregs = state_copy.cast();
-        if size == 0 {
-            (*copy.cast::<Context>()).uc_mcontext.fpregs = std::ptr::null_mut();
-        }
+        let moved = if size == 0 { std::ptr::null_mut() } else { state_copy };
+        *state_pointer(copy.cast::<Context>()) = moved;
     }
     let all = &mut context.uc_mcontext.gregs;
     all[libc::REG_RSP as usize] = at as i64;

@@ -118,8 +118,9 @@ pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     Some(bias)
 }
 
-/// The beginnings of the names of libraries that are parts of the C library before glibc 2.34.
-const PARTS_OF_C_LIBRARY: [&[u8]; 3] = [b"libpthread", b"librt.", b"libanl."];
+/// The beginnings of the names of libraries that are parts of the C library before glibc 2.34, and of the dynamic linker, if it was started as a
+/// program.
+const PARTS_OF_C_LIBRARY: [&[u8]; 4] = [b"libpthread", b"librt.", b"libanl.", b"ld-"];
 
 /// Makes the dynamic linker keep a loaded object until the process ends.
 fn keep(name: &CStr) -> Option<()> {

@@ -94,7 +94,7 @@ unsafe impl FunctionText for Traced {
     }
 }
 
-/// How long a proof that text can be changed is valid. A change of many functions is proved a few times only.
+/// The time for which a proof that text can be changed is valid. A change of many functions is proved a few times only.
 const VALID: Duration = Duration::from_millis(100);
 
 /// The proof that text can be changed, and when it was made.

@@ -209,7 +209,7 @@ fn text_is_restored_at_each_end() {
     subject.end();
 }
 
-/// What a consumer sends is checked by the process.
+/// The process checks the sites that a consumer sends.
 #[test]
 fn false_sites_are_refused() {
     let program = Program::new();

@@ -46,7 +46,7 @@ fn samples_are_in_proportion_to_the_time() {
     subject.end();
 }
 
-/// What D programs see is that of the interrupted thread.
+/// D programs see the state of the interrupted thread.
 #[test]
 fn a_sample_belongs_to_the_interrupted_thread() {
     let mut subject = Subject::new("jump");

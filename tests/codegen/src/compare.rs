@@ -85,7 +85,7 @@ pub fn compare(plain: &Function, probed: &Function) -> Comparison {
     }
 }
 
-/// What those of the hot instructions do that are `wanted`.
+/// Returns the shapes of the `wanted` hot instructions.
 fn shapes(function: &Function, wanted: impl Fn(&Instruction) -> bool) -> Vec<String> {
     let hot = function.hot_without_padding().into_iter();
     hot.filter(|instruction| wanted(instruction)).map(Instruction::shape).collect()

@@ -1,4 +1,4 @@
-//! Whatever the optimisation, a site is one nop on the hot path, and its record says where.
+//! With any optimisation, a site is one nop on the hot path, and its record has the nop's address.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;

@@ -1,4 +1,4 @@
-//! What the macros refuse, and how they say so; and what they have to accept.
+//! Code that the macros refuse, with the messages; and code that they accept.
 
 #[test]
 fn expansion() {

@@ -50,7 +50,7 @@ enum Element {
     Any,
     /// One byte of these.
     One(Box<[bool; 256]>),
-    /// What matches nothing, as it is not finished.
+    /// A pattern that is not finished and so matches nothing.
     Broken,
 }
 

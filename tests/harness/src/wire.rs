@@ -60,7 +60,7 @@ pub enum WireError {
     Strange {
         /// The request.
         request: &'static str,
-        /// What came.
+        /// The received reply.
         reply: Box<Reply>,
     },
 }

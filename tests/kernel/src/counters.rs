@@ -26,6 +26,12 @@ pub(crate) fn resume_address(address: u64) -> Option<u64> {
     Some(resume as u64)
 }
 
+/// The resolver of `breakpoint_entry!`: the same, or 0 instead of `None`.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) extern "C" fn resolve(address: usize) -> usize {
+    resume_address(address as u64).map_or(0, |resume| resume as usize)
+}
+
 /// Counts a timer interrupt, in which probes may fire: at this instruction, in the function with this frame.
 pub(crate) fn tick(pc: u64, frame: u64) {
     TICKS.fetch_add(1, Ordering::Relaxed);

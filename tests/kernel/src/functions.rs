@@ -9,7 +9,7 @@ use crate::stack::Origin;
 use crate::text::{self, KernelText};
 use crate::{counters, traps};
 
-/// How many sites there is room for.
+/// The number of sites for which there is room.
 const SITES: usize = 8192;
 
 /// The size of the header of a note, and of the name `GNU`.
@@ -47,8 +47,9 @@ unsafe impl FunctionText for Text {
     }
 
     fn handlers(&self) -> &[u64] {
-        static HANDLERS: Once<[u64; 1]> = Once::new();
-        HANDLERS.call_once(|| [traps::handler()])
+        static HANDLERS: Once<[u64; 2]> = Once::new();
+        let resolver = counters::resume_address as *const () as u64;
+        HANDLERS.call_once(|| [traps::handler(), resolver])
     }
 
     fn patcher(&self) -> &'static dyn Patcher {

@@ -74,10 +74,10 @@ thread_local! {
 /// Each thread that fires is a CPU.
 #[derive(Debug)]
 pub struct Threads {
-    /// How often each CPU has gone into and out of probe context: odd while inside.
+    /// The number of times that each CPU has entered and left probe context: odd while it is inside.
     crossings: [AtomicUsize; CPUS],
     clock: AtomicU64,
-    /// How often probe context has been waited for.
+    /// The number of waits for the end of probe context.
     pub syncs: AtomicUsize,
 }
 

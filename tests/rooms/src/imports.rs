@@ -51,7 +51,7 @@ pub fn files(tree: &Tree) -> Imports {
     imports
 }
 
-/// What a path names: the longest part of it that is known, as what follows may be a variant or a method.
+/// Returns the items that a path names: by the longest known part of the path, as the rest may be a variant or a method.
 fn resolve(tree: &Tree, module: usize, path: &[String]) -> Vec<Named> {
     (1..=path.len())
         .rev()

@@ -35,7 +35,7 @@ pub struct Perfetto<W> {
     recorded: Recorded,
 }
 
-/// Where an event is drawn: the process, and the thread or CPU.
+/// The place at which an event is drawn: the process, and the thread or CPU.
 type Track = (i64, i64);
 
 /// Returns a text as JSON.
@@ -53,7 +53,7 @@ fn json(value: &LabelValue) -> String {
     }
 }
 
-/// How an event is drawn.
+/// The shape in which an event is drawn.
 enum Phase {
     /// A point of its track.
     Instant,

@@ -58,11 +58,11 @@ pub(super) struct End {
     pub is_start: bool,
     /// The slice's name.
     pub name: String,
-    /// How the other end is found.
+    /// The rule by which the other end is found.
     pub key: Key,
 }
 
-/// How both ends of a slice belong together.
+/// The rule by which the two ends of a slice are matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// By an argument with this name.

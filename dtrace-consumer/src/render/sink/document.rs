@@ -22,7 +22,7 @@ impl Node {
         Self::Object(vec![(name, node)])
     }
 
-    /// As JSON.
+    /// Appends the document as JSON.
     pub fn json(&self, out: &mut String) {
         match self {
             Self::Text(text) => json_text(text, out),

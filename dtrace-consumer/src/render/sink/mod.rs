@@ -59,7 +59,7 @@ pub enum Datum<'a> {
     Printa(Option<&'a Format>, &'a Table<'a>),
     /// `system`, `freopen` or `ftruncate` of a program that this run compiled: to perform.
     Order(Order<'a>),
-    /// The same request of a program that another run compiled: it is only shown, never performed.
+    /// A request of a program that another run compiled: it is only shown, never performed.
     Request(Request<'a>),
     /// `exit`
     Exit(u32),

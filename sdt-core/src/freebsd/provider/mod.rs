@@ -25,7 +25,7 @@ use kernel::{FreeBsd, dtrace_sync};
 /// The supported versions of `dtrace`.
 pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
 
-/// How sites are patched.
+/// The interface by which sites are patched.
 #[cfg(sdt_site = "patched")]
 const PATCHER: &dyn Patcher = &text::KernelText;
 #[cfg(not(sdt_site = "patched"))]

@@ -80,9 +80,9 @@ pub enum AttachError {
     /// before, as one of its probes is enabled. The image must stay: the framework calls it. No more of its
     /// probes can be enabled, and [`detach`](super::detach) succeeds once none is.
     MustStay {
-        /// What was refused first.
+        /// The first refusal.
         cause: Refusal,
-        /// What was not let go.
+        /// The refusal to unregister the provider.
         held: Refusal,
     },
     /// Still [`MustStay`](Self::MustStay), since an earlier attempt.
@@ -194,7 +194,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a framework refused.
+/// A request that a framework refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The provider.

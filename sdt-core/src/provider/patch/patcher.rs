@@ -5,7 +5,7 @@ use core::fmt;
 use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::Probe;
 
-/// How the host kernel writes to text.
+/// Writes to the text of the host kernel.
 ///
 /// # Safety
 /// [`store`](Self::store) must store the given bytes at the given address and nothing else, in one store if

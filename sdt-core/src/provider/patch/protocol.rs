@@ -1,4 +1,4 @@
-//! How the text of sites changes while every CPU executes it.
+//! Changes the text of sites while every CPU executes it.
 //!
 //! A site's text is a *head*, which always changes in one store, and a *tail* behind it (none on
 //! aarch64). The rule that makes a change safe: **the tail changes only while every CPU sees a breakpoint in
@@ -20,7 +20,7 @@ use dtrace_abi::site::{Code, Encoding};
 
 use super::patcher::Patcher;
 
-/// What a site does when a CPU executes it.
+/// The state of a site: the instruction that a CPU executes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The site does nothing: the probe is disabled.

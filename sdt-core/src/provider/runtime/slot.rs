@@ -225,7 +225,7 @@ impl Slot {
     }
 }
 
-/// What a removed probe is.
+/// Returns the state of a removed probe with this number of handles.
 fn gone(handles: u32) -> State {
     if handles == 0 { State::Free } else { State::Gone }
 }

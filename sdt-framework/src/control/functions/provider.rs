@@ -19,7 +19,7 @@ use crate::control::Control;
 const PRIVATE: Attribute = Attribute::new(Stability::Private, Stability::Private, Class::Unknown);
 const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Isa);
 
-/// As in fbt.c.
+/// The attributes that fbt.c has.
 const ATTRIBUTES: ProviderAttr = ProviderAttr {
     provider: EVOLVING,
     module: PRIVATE,

@@ -47,7 +47,7 @@ pub(super) const OWNERS: usize = u32::BITS as usize;
 /// The bit of the byte behind the instruction that marks a return.
 const IS_RETURN: u8 = 0x80;
 
-/// What is known of a new site.
+/// The properties of a new site.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct New<'a> {
     pub(super) address: u64,

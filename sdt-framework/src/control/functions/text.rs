@@ -13,7 +13,8 @@ use sdt_core::patch::Patcher;
 ///   its return to the end of the exception: a breakpoint there would be hit again and again. It is also false for code that
 ///   runs without the breakpoint handler, for example before a CPU has loaded its vectors.
 /// - The breakpoint handler keeps the [rules](sdt_core::trap#rules-for-the-handler) of sites, and leaves at least
-///   [`free_stack`](Self::free_stack) bytes between the interrupted stack pointer and everything that it stores.
+///   [`free_stack`](Self::free_stack) bytes between the interrupted stack pointer and its own data while it calls
+///   `Dtrace::function_hit`.
 /// - [`Patcher::synchronise`] and [`Host::sync`](crate::Host::sync) return only after each CPU has left the breakpoint handler
 ///   that it was in at the time of the call. This is so if each CPU has to answer an interrupt, which handlers mask.
 pub unsafe trait FunctionText: Sync {

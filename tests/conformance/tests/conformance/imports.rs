@@ -81,7 +81,7 @@ fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &st
     assert_eq!(places, [Place::Symbol(lost)], "{what}");
 }
 
-/// What [`kernel`] adds to every list.
+/// The symbols that [`kernel`] adds to every list.
 const LISTED: [&str; 6] = ["module_register_init", "printf", "malloc", "free", "M_TEMP", "hz"];
 
 /// Returns the names of the symbols that a module does not define, except the bounds of its sets.

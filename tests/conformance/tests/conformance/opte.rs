@@ -9,7 +9,7 @@ use conformance::flow::{Flow, decode};
 use conformance::sources::{Build, package};
 use conformance::unit::{Function, Unit};
 
-/// What a function does while its probe is disabled, besides setting up its frame and leaving it.
+/// The work of a function while its probe is disabled, besides setting up and leaving its frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hot {
     pub(crate) nops: usize,

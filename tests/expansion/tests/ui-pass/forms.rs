@@ -1,4 +1,4 @@
-//! What has to compile: all forms, in all places.
+//! All forms of the macros compile, in all places.
 #![deny(warnings)]
 #![deny(clippy::all)]
 

@@ -1,4 +1,4 @@
-//! What the kernel is for: its CPUs write each other letters, and count them.
+//! The work of the kernel: its CPUs write each other letters, and count them.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -19,7 +19,7 @@ sdt_provider! {
     }
 }
 
-/// What a CPU is to do, and has done.
+/// The letters of a CPU: how many to send, how many are sent and received, and those that wait.
 pub struct Desk {
     pub to_send: AtomicU64,
     pub sent: AtomicU64,

@@ -1,4 +1,4 @@
-//! What the kernel runs on: interrupts, CPUs, the clock. The crates are those that kernels for PCs use.
+//! The machine: interrupts, CPUs, the clock. The crates are those that kernels for PCs use.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use x86_64::{VirtAddr, structures::idt::InterruptDescriptorTable};
 
 use crate::{boot, tracing};
 
-/// How many there are.
+/// The number of CPUs.
 pub const CPUS: usize = 2;
 
 const TIMER: u8 = 32;

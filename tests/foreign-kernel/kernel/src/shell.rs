@@ -11,7 +11,7 @@ use crate::tracing::Tracer;
 /// The shell of the kernel.
 pub struct Shell {
     pub console: Port,
-    /// What has been typed since the last line.
+    /// The text that was typed since the last line.
     pub line: String,
     pub tracer: Tracer,
 }

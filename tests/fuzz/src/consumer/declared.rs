@@ -46,7 +46,7 @@ const CLAUSES: [&str; 4] = [
     "END /1/ { freopen(\"made\"); }",
 ];
 
-/// What parts come to.
+/// A declaration as text, and programs that use it.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     /// The text, as an image has it.

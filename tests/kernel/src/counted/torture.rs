@@ -30,10 +30,10 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 /// Counted functions that each CPU calls between two transitions. All their records have room in its buffer.
 const CALLS: usize = 8;
 
-/// How often each CPU calls other functions in a phase, before it sleeps.
+/// The number of times that each CPU calls other functions in a phase, before it sleeps.
 const BURSTS: u32 = 4;
 
-/// What the CPUs do.
+/// The work of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// They call all functions.

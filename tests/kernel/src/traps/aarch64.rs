@@ -43,13 +43,22 @@ vectors:
     .rept 4                     // with the other stack pointer, which is not in use
     VECTOR trap_unexpected
     .endr
-    VECTOR trap_synchronous
+    VECTOR trap_breakpoint
     VECTOR trap_interrupt
     VECTOR trap_unexpected      // FIQ
     VECTOR trap_unexpected      // SError
     .rept 8                     // from a lower level, where nothing runs
     VECTOR trap_unexpected
     .endr
+
+    // The entry of `breakpoint_entry!` reserves its own room, and leaves other exceptions to `trap_other`.
+trap_breakpoint:
+    add sp, sp, #{room}
+    b {breakpoint}
+    .global trap_other
+trap_other:
+    sub sp, sp, #{room}
+    b trap_synchronous
 
     .macro HANDLER label, function
 \label:
@@ -121,6 +130,7 @@ stack_has_overflowed:
     mov x29, xzr
     bl stack_overflow
     "#,
+    breakpoint = sym breakpoint_entry,
     frame = const size_of::<TrapFrame>(),
     room = const size_of::<TrapFrame>() as u64 + 16 + FREE_STACK,
     stack_bit = const STACK_BIT,
@@ -129,6 +139,12 @@ stack_has_overflowed:
 
 unsafe extern "C" {
     static vectors: u8;
+    fn trap_other();
+}
+
+sdt_core::breakpoint_entry! {
+    /// Synchronous exceptions of the kernel: resumes after breakpoints of the kernel's own sites.
+    fn breakpoint_entry() else trap_other, resolver = counters::resolve;
 }
 
 /// Sets the vectors of the CPU that runs this, on its own stack and after [`cpu::init`].
@@ -271,17 +287,13 @@ unsafe fn function(frame: &mut TrapFrame) -> bool {
     true
 }
 
-/// Calls the handlers of modules, then emulates the instruction that the claiming handler returned
-/// (`dtrace_invop_start`). FreeBSD would return to an unclaimed breakpoint for ever; this kernel panics.
+/// A breakpoint without a site of the kernel: calls the handlers of modules, then emulates the instruction that the
+/// claiming handler returned (`dtrace_invop_start`). FreeBSD would return to an unclaimed breakpoint for ever; this kernel panics.
 ///
 /// # Safety
 /// `frame` is the frame that the vector built, with free stack after it.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
-    if let Some(resume) = counters::resume_address(address) {
-        frame.elr = resume;
-        return;
-    }
     // SAFETY: the frame is that of the breakpoint, with `FREE_STACK` bytes free below the interrupted stack pointer.
     if unsafe { function(frame) } {
         return;

@@ -38,17 +38,30 @@ trap_vector:
     sd t1, {saved} + 16(sp)
     addi t0, t0, -{frame}
     ld t1, {stack_bottom}(sp)
-    bgeu t0, t1, 1f
-    addi t0, sp, -{frame}       // the emergency stack ends where the data begins
+    bltu t0, t1, 1f
+    ld t0, {saved}(sp)
+    ld t1, {saved} + 16(sp)
+    ld sp, {saved} + 8(sp)
+    j {breakpoint}              // the entry of `breakpoint_entry!`, which leaves other traps to `trap_other`
 
-1:  ld t1, {saved}(sp)
+    .global trap_other
+trap_other:
+    addi sp, sp, -{frame}
+    sd t0, 32(sp)
+    addi t0, sp, {frame}
+    sd t0, 8(sp)
+    sd t1, 40(sp)
+    j 2f
+
+1:  addi t0, sp, -{frame}       // the emergency stack ends where the data begins
+    ld t1, {saved}(sp)
     sd t1, 32(t0)
     ld t1, {saved} + 8(sp)
     sd t1, 8(t0)
     ld t1, {saved} + 16(sp)
     sd t1, 40(t0)
     mv sp, t0
-    sd ra, 0(sp)
+2:  sd ra, 0(sp)
     sd gp, 16(sp)
     sd tp, 24(sp)
     sd t2, 48(sp)
@@ -122,6 +135,7 @@ trap_vector:
     ld sp, 8(sp)
     sret
     "#,
+    breakpoint = sym breakpoint_entry,
     saved = const offset_of!(cpu::Local, saved),
     stack_bottom = const offset_of!(cpu::Local, stack_bottom),
     frame = const FRAME_SIZE,
@@ -129,6 +143,13 @@ trap_vector:
 
 unsafe extern "C" {
     static trap_vector: u8;
+    fn trap_other();
+}
+
+sdt_core::breakpoint_entry! {
+    /// Traps of the kernel on a stack with room: resumes after breakpoints of the kernel's own sites.
+    #[unsafe(link_section = ".text.traps")]
+    fn breakpoint_entry() else trap_other, resolver = counters::resolve;
 }
 
 /// Sends the traps of the CPU that runs this to the vector, after [`cpu::init`].
@@ -216,17 +237,13 @@ unsafe fn function(frame: &mut TrapFrame) -> bool {
     true
 }
 
-/// A breakpoint: asks the handlers of modules, then does what the one that claimed it wants. Interrupts
-/// off, probe context.
+/// A breakpoint without a site of the kernel: calls the handlers of modules, then does what the claiming handler wants.
+/// Interrupts off, probe context.
 ///
 /// # Safety
 /// The frame is the live one of the breakpoint.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.sepc;
-    if let Some(resume) = counters::resume_address(address) {
-        frame.sepc = resume;
-        return;
-    }
     // SAFETY: `frame` is the live frame of this breakpoint.
     if unsafe { function(frame) } {
         return;

@@ -6,7 +6,7 @@ use sdt_core::sdt_probe;
 
 use crate::sdt_stress;
 
-/// How often the argument of `evaluated` has been.
+/// The number of evaluations of the argument of `evaluated`.
 static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
 
 #[inline(never)]

@@ -37,7 +37,7 @@ pub extern "C" fn sdt_stress_fire(a: u64) -> u64 {
     counts + places::fire(a) + lazy::fire()
 }
 
-/// What the optimiser cannot see through.
+/// Returns its argument, in a way that the optimiser cannot see through.
 #[inline(never)]
 pub(crate) fn opaque(a: u64) -> u64 {
     core::hint::black_box(a)

@@ -35,7 +35,7 @@ fn tail_of_six(a: u64) {
     sdt_probe!(sdt_stress::tail_of_six, a, a + 1, a + 2, a + 3, a + 4, a + 5);
 }
 
-/// What follows is a tail call itself.
+/// A probe before a tail call.
 #[inline(never)]
 fn before_tail_call(a: u64) {
     sdt_probe!(sdt_stress::before_tail_call, a);
@@ -124,7 +124,7 @@ fn declared(a: u64) -> u64 {
     1
 }
 
-/// What a temporary lends lives as long as the probe fires.
+/// A probe's argument borrows from a temporary, which lives while the probe fires.
 #[inline(never)]
 fn borrowed(a: u64) -> u64 {
     sdt_probe!(

@@ -54,7 +54,7 @@ sdt_provider! {
             err: &Labels<2>,
             path: crate::types::Path,
         );
-        /// Where there are six arguments only, the first six.
+        /// Routes with six arguments carry the first six.
         #[cfg(sdt_args = "6")]
         fn port_process_return(
             dir: Direction,

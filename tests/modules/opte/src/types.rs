@@ -1,11 +1,11 @@
-//! What the probes carry: types of a packet filter, written anew in the shapes that OPTE's have.
+//! The types that the probes carry: those of a packet filter, written anew in the shapes of OPTE's types.
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
 
 use sdt_core::arg::{Argument, CType};
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, Argument)]
 #[repr(u8)]
 pub enum Direction {
@@ -38,16 +38,16 @@ pub enum Family {
     V6 = 26,
 }
 
-/// Which sources of a group's are let through.
+/// The sources of a multicast group that are accepted.
 #[derive(Clone, Copy, Debug, Argument)]
 pub enum FilterMode {
-    /// Those that are listed.
+    /// The listed ones.
     Include,
     /// All others.
     Exclude,
 }
 
-/// How a packet was processed.
+/// The way in which a packet was processed.
 #[derive(Clone, Copy, Debug, Argument)]
 pub enum Path {
     /// By a known flow.
@@ -92,7 +92,7 @@ pub enum AddrPair {
     } = 26,
 }
 
-/// What tells a flow from others.
+/// The addresses, ports and protocol that identify a flow.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C, align(4))]
 pub struct FlowId {
@@ -109,11 +109,11 @@ pub struct FlowId {
 #[repr(C)]
 #[c_type(describe(2, 8))]
 pub struct Labels<const MOST: usize> {
-    /// How many there are.
+    /// The number of words.
     pub len: usize,
     /// Whether there were more.
     pub more: bool,
-    /// What the innermost tells besides.
+    /// Further data about the innermost word.
     pub data: [u64; 2],
     /// The words.
     pub entries: [*const c_char; MOST],
@@ -131,7 +131,7 @@ impl<const MOST: usize> Labels<MOST> {
 /// Why a packet was refused.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseError {
-    /// Where in it.
+    /// The offset in the packet.
     pub offset: u16,
 }
 

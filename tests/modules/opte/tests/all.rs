@@ -86,7 +86,7 @@ const CACHE: &[&str; 1] = &["void *"];
 const ETHER: &[&str; 1] = &["uint8_t *"];
 const MODE: &[&str; 1] = &["enum filter_mode"];
 
-/// What each probe carries of a packet, in the order in which they are fired.
+/// Returns the arguments of each probe for a packet, in the order in which the probes fire.
 fn expected(p: &Packet) -> Vec<(&'static str, &'static str, Vec<Expected>)> {
     let (dir_in, dir_out) = (|| word(DIRECTION, 1), || word(DIRECTION, 2));
     let port = || place(CHARS, p.port);
@@ -234,7 +234,7 @@ fn expected(p: &Packet) -> Vec<(&'static str, &'static str, Vec<Expected>)> {
 /// The expected arguments of each probe, by its id.
 static EXPECTED: Mutex<Vec<(ProbeId, Vec<CheckedArgument>)>> = Mutex::new(Vec::new());
 
-/// How many words, and what they have to be.
+/// The number of words, and the values that they must have.
 struct CheckedArgument(usize, Holds);
 
 // SAFETY: numbers and addresses, which it compares.

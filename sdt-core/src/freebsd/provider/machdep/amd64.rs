@@ -41,7 +41,7 @@ unsafe extern "C" {
 #[cfg(not(sdt_freebsd_since = "12"))]
 use write_protection::{disable_wp, restore_wp};
 
-/// The same for 11, which has no such functions.
+/// Clears and sets the write protection of CR0 on FreeBSD 11, which has no functions for this.
 #[cfg(not(sdt_freebsd_since = "12"))]
 mod write_protection {
     use core::arch::asm;
