@@ -5,7 +5,7 @@ use core::fmt;
 /// The limits of a framework. [Their tables](Self::tables) use memory permanently; the rest is for buffers and retained
 /// enablings, and is reused.
 ///
-/// On a 64-bit machine a probe takes 524 bytes, an ECB 100, a provider 208, a consumer 60, and a CPU 72 and 8 for each consumer; a
+/// On a 64-bit machine a probe takes 524 bytes, an ECB 100, a provider 208, a consumer 60, and a CPU 128 and 8 for each consumer; a
 /// consumer that is open up to 800 more, an enabling that is retained up to 512. A buffer takes 256 bytes beside those asked
 /// for. (The tests see to it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
