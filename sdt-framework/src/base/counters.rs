@@ -10,7 +10,7 @@ const INTERVAL: u64 = 1_000_000_000;
 /// The longest time in nanoseconds for which programs may hold a CPU in an interval (`dtrace_chill_max`).
 const LONGEST_HELD: u32 = 500_000_000;
 
-/// The counters of one CPU, on their own cache line.
+/// The counters of one CPU, on cache lines of their own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct PerCpu {
