@@ -15,10 +15,12 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crc::{CRC_32_ISO_HDLC, Crc};
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use serde::{Deserialize, Serialize};
 
-const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+/// The number of tables of 1 KiB for checksums: with 16, the checksum of a byte takes an eighth of the time.
+const TABLES: usize = if cfg!(feature = "large-tables") { 16 } else { 1 };
+static CRC: Crc<u32, Table<TABLES>> = Crc::<u32, Table<TABLES>>::new(&CRC_32_ISO_HDLC);
 /// The size of the checksum in bytes.
 const SUM: usize = 4;
 /// The size of channel and number in bytes.
@@ -288,19 +290,28 @@ impl<B: AsMut<[u8]>> Decoder<B> {
     /// Adds one byte. Returns the frame that it completes, or the reason why that frame is rejected. Empty frames (two
     /// zero bytes in a row) are padding.
     pub fn push(&mut self, byte: u8) -> Option<Result<Frame<'_>, FrameError>> {
+        self.take(&mut &[byte][..])
+    }
+
+    /// Removes bytes from the beginning of `bytes` up to the end of a frame, or all, and adds them. Returns the frame that they
+    /// complete, or the reason why that frame is rejected; `None` if the bytes complete no frame, and after padding.
+    pub fn take(&mut self, bytes: &mut &[u8]) -> Option<Result<Frame<'_>, FrameError>> {
         if core::mem::take(&mut self.ended) {
             self.len = 0;
         }
-        if byte != 0 {
-            match self.buffer.as_mut().get_mut(self.len) {
-                Some(place) => {
-                    *place = byte;
-                    self.len += 1;
-                }
-                None => self.overlong = true,
+        let end = bytes.iter().position(|&byte| byte == 0);
+        let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+        let places = self.buffer.as_mut().get_mut(self.len..).unwrap_or_default();
+        match places.get_mut(..part.len()) {
+            Some(places) => {
+                places.copy_from_slice(part);
+                self.len += part.len();
             }
-            return None;
+            None => self.overlong = true,
         }
+        // Without the zero byte.
+        *bytes = rest.get(1..).unwrap_or_default();
+        end?;
         self.ended = true;
         if core::mem::take(&mut self.overlong) {
             return Some(Err(FrameError::TooLong));

@@ -37,6 +37,7 @@
 
 pub mod frame;
 mod message;
+pub mod packed;
 pub mod secure;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A request of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub enum Request<'a> {
     Stop,
     /// Requests the contents of a CPU's buffer of records or aggregations. The request with `at` 0 switches the buffer,
     /// so that recording continues in an empty one, and returns the first bytes of the contents. Repeat it with the
-    /// number of received bytes until all have arrived. Answer: [`Reply::Snapshot`].
+    /// number of unpacked bytes until all have arrived. Answer: [`Reply::Snapshot`].
     Snapshot {
         /// The CPU, from 0.
         cpu: u32,
@@ -251,7 +251,7 @@ pub enum Reply<'a> {
         errors: u64,
         /// The time of the switch in nanoseconds since boot.
         timestamp: u64,
-        /// The bytes from the requested offset on.
+        /// The bytes from the requested offset on, [packed](crate::packed): a multiple of eight bytes, or all.
         bytes: &'a [u8],
     },
     /// To [`Request::Run`].
@@ -500,6 +500,8 @@ pub struct Run {
     pub errors: u64,
     /// The number of full buffers with policy `fill`.
     pub filled: u64,
+    /// The number of buffers with policy `switch` of which more than half is used.
+    pub half_filled: u64,
     /// Drops of names of frames.
     pub stack_string_overflows: u64,
     /// Errors in clauses of `dtrace:::ERROR`.

@@ -1,6 +1,6 @@
 //! Reading the kernel's buffers.
 
-use dtrace_protocol::{Reply, Request, SnapshotOf};
+use dtrace_protocol::{Reply, Request, SnapshotOf, packed};
 
 use super::{Client, ClientError, Snapshot};
 use crate::budget::{OverBudget, Use};
@@ -14,15 +14,23 @@ impl Client {
     /// # Errors
     /// See [`open`](Self::open); [`ClientError::Damaged`] if the content is lost.
     pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
-        let (size, oldest, mut snapshot) = self.piece(cpu, buffer, 0)?;
+        let Piece { size, oldest, mut snapshot, mut packed } = self.piece(cpu, buffer, 0)?;
         // Before any more of it is taken.
         let mut share = self.budget.share(Use::Buffers);
         share.add(size as u64)?;
-        let left = size.saturating_sub(snapshot.data.len());
         let over = OverBudget { what: Use::Buffers, limit: self.budget.limit() };
-        snapshot.data.try_reserve_exact(left).map_err(|_| over)?;
-        while snapshot.data.len() < size {
-            let at = snapshot.data.len() as u32;
+        let data = &mut snapshot.data;
+        data.try_reserve_exact(size.next_multiple_of(packed::WORD)).map_err(|_| over)?;
+        loop {
+            let before = data.len();
+            unpack(&packed, size, data)?;
+            if data.len() == size {
+                break;
+            }
+            if data.len() == before {
+                return Err(ClientError::Strange("snapshot"));
+            }
+            let at = data.len() as u32;
             // The buffer was switched, so its pieces can be requested again.
             let mut more = self.piece(cpu, buffer, at);
             for _ in 0..TRIES {
@@ -31,33 +39,51 @@ impl Client {
                 }
                 more = self.piece(cpu, buffer, at);
             }
-            let (_, _, more) = more?;
-            if more.data.is_empty() {
-                return Err(ClientError::Strange("snapshot"));
-            }
-            snapshot.data.extend(more.data);
+            packed = more?.packed;
         }
-        if oldest > size || snapshot.data.len() > size {
+        if oldest > size {
             return Err(ClientError::Strange("snapshot"));
         }
-        snapshot.data.rotate_left(oldest);
+        data.rotate_left(oldest);
         Ok(snapshot)
     }
 
-    /// Reads a piece of a CPU's buffer. Returns the buffer's size and the offset of its oldest record.
-    fn piece(
-        &mut self,
-        cpu: u32,
-        buffer: SnapshotOf,
-        at: u32,
-    ) -> Result<(usize, usize, Snapshot), ClientError> {
+    /// Reads a piece of a CPU's buffer.
+    fn piece(&mut self, cpu: u32, buffer: SnapshotOf, at: u32) -> Result<Piece, ClientError> {
         self.call("snapshot", Request::Snapshot { cpu, buffer, at }, |reply, _| match reply {
-            Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes } => {
-                let data = bytes.to_vec();
-                let snapshot = Snapshot { data, drops, errors, taken: timestamp };
-                Some((size as usize, oldest as usize, snapshot))
-            }
+            Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes } => Some(Piece {
+                size: size as usize,
+                oldest: oldest as usize,
+                snapshot: Snapshot { data: Vec::new(), drops, errors, taken: timestamp },
+                packed: bytes.to_vec(),
+            }),
             _ => None,
         })
     }
+}
+
+/// A piece of a CPU's buffer.
+struct Piece {
+    /// The size of the whole buffer.
+    size: usize,
+    /// The offset of its oldest record.
+    oldest: usize,
+    /// The other fields, without data.
+    snapshot: Snapshot,
+    packed: Vec<u8>,
+}
+
+/// Unpacks bytes and adds them to the data of a buffer of `size` bytes, whose memory is reserved.
+fn unpack(packed: &[u8], size: usize, data: &mut Vec<u8>) -> Result<(), ClientError> {
+    let strange = ClientError::Strange("snapshot");
+    let before = data.len();
+    let most = size.saturating_sub(before).next_multiple_of(packed::WORD);
+    let Some(length) = packed::unpacked_len(packed).ok().filter(|length| *length <= most) else {
+        return Err(strange);
+    };
+    data.resize(before + length, 0);
+    packed::unpack(packed, &mut data[before..]).map_err(|_| strange)?;
+    // The last word is padded.
+    data.truncate(size);
+    Ok(())
 }

@@ -116,8 +116,11 @@ impl Client {
                 hurried = true;
                 deadline = deadline.min(Instant::now() + HURRY);
             }
-            while let Some(byte) = self.arrived.pop_front() {
-                let frame = match self.decoder.push(byte) {
+            while !self.arrived.is_empty() {
+                let mut bytes = &self.received[self.arrived.clone()];
+                let frame = self.decoder.take(&mut bytes);
+                self.arrived.start = self.arrived.end - bytes.len();
+                let frame = match frame {
                     None => continue,
                     Some(Ok(frame)) => frame,
                     Some(Err(_)) => {
@@ -158,10 +161,9 @@ impl Client {
             let grace = self.suspect.map(|since| since + GRACE);
             let until = grace.map_or(deadline, |grace| grace.min(deadline));
             let left = until.saturating_duration_since(Instant::now());
-            let mut buffer = [0; 4096];
             let part = if self.hurried.is_some() { left.min(BEAT) } else { left };
-            let length = self.transport.read(&mut buffer, part)?;
-            self.arrived.extend(&buffer[..length]);
+            let length = self.transport.read(&mut self.received, part)?;
+            self.arrived = 0..length;
             if length != 0 {
                 continue;
             }

@@ -9,8 +9,8 @@ mod known;
 mod probes;
 mod program;
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use dtrace_protocol::{Decoder, Reply, Request, Status, VERSION};
@@ -39,8 +39,9 @@ pub struct Client {
     transport: Box<dyn Transport>,
     channel: u8,
     decoder: Decoder<Vec<u8>>,
-    /// Received bytes that are not decoded yet.
-    arrived: VecDeque<u8>,
+    /// The last received bytes, and the range of those that are not decoded yet.
+    received: Vec<u8>,
+    arrived: Range<usize>,
     /// The number of the last request.
     seq: u32,
     /// The budget of memory for this kernel.
@@ -116,7 +117,8 @@ impl Client {
             transport: Box::new(transport),
             channel,
             decoder: Decoder::new(vec![0; FRAME]),
-            arrived: VecDeque::new(),
+            received: vec![0; FRAME],
+            arrived: 0..0,
             // Answers to requests of an earlier client of this connection are skipped.
             seq: RandomState::new().build_hasher().finish() as u32,
             declared: budget.share(Use::Declarations),

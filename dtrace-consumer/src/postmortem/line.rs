@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dtrace_abi::spec::{Field, Spec};
 use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::packed::pack;
 use dtrace_protocol::{
     Datum, Decoder, Detail, Frame, Header, Reply, Request, Run, Side, SnapshotOf, Status, VERSION,
     Why, Writer,
@@ -161,7 +162,7 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
         },
         Request::Go | Request::Stop => answer.plain(&Reply::On { cpu: 0 }),
         Request::Snapshot { cpu, buffer, at } => match traced.cpus.get(cpu as usize) {
-            Some(of) => answer.plain(&snapshot(traced, of, buffer, at)),
+            Some(of) => answer.plain(&snapshot(traced, of, buffer, at, &mut Vec::new())),
             None => answer.refused(Why::NoSuch, none),
         },
         Request::Run => answer.plain(&Reply::Run(Run { exiting: true, ..Run::default() })),
@@ -179,14 +180,22 @@ fn piece(bytes: &[u8], at: u32) -> &[u8] {
     rest.get(..PIECE).unwrap_or(rest)
 }
 
-fn snapshot<'a>(traced: &Traced, of: &'a Cpu, buffer: SnapshotOf, at: u32) -> Reply<'a> {
+fn snapshot<'a>(
+    traced: &Traced,
+    of: &Cpu,
+    buffer: SnapshotOf,
+    at: u32,
+    packed: &'a mut Vec<u8>,
+) -> Reply<'a> {
     let (bytes, drops, errors) = match buffer {
         SnapshotOf::Records => (&of.records, of.drops, of.errors),
         SnapshotOf::Aggregations => (&of.tuples, of.tuple_drops, 0),
     };
     // All of them are of the same moment, which is not before any record.
     let timestamp = traced.cpus.iter().map(|cpu| cpu.latest).max().unwrap_or(0);
-    let (size, bytes) = (bytes.len() as u32, piece(bytes, at));
+    packed.resize(PIECE, 0);
+    let (_, length) = pack(bytes.get(at as usize..).unwrap_or_default(), packed);
+    let (size, bytes) = (bytes.len() as u32, &packed[..length]);
     Reply::Snapshot { size, oldest: 0, drops, errors, timestamp, bytes }
 }
 

@@ -16,7 +16,11 @@ use crate::kernel::{DescriptionSource, Kernel};
 use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, World};
 
 /// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
-const BEAT: Duration = Duration::from_millis(50);
+const BEAT: Duration = Duration::from_millis(20);
+
+/// Longest time between two status requests while buffers fill quickly, and how long after a buffer was half full they do.
+const QUICK_BEAT: Duration = Duration::from_millis(5);
+const QUICK: Duration = Duration::from_secs(2);
 
 /// Time between two checks of the timers. A timer counts as late after two seconds.
 const TIMERS: Duration = Duration::from_secs(3);
@@ -88,6 +92,8 @@ pub struct Running {
     status: Timer,
     aggregate: Timer,
     switch: Timer,
+    /// When a status last reported a buffer that was half full.
+    half_filled: Option<Instant>,
     /// The connection is lost: the kernel gets no request any more.
     abandoned: bool,
     /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
@@ -118,6 +124,7 @@ impl Running {
             status: Timer::default(),
             aggregate: Timer::default(),
             switch: Timer::default(),
+            half_filled: None,
             abandoned: false,
             timers: None,
         }
@@ -165,7 +172,8 @@ impl Running {
     }
 
     fn status_rate(&self) -> Duration {
-        self.rate(OptionId::Statusrate).min(BEAT)
+        let is_quick = self.half_filled.is_some_and(|last| last.elapsed() < QUICK);
+        self.rate(OptionId::Statusrate).min(if is_quick { QUICK_BEAT } else { BEAT })
     }
 
     /// Returns the time until [`work`](Self::work) has something to do.
@@ -287,8 +295,10 @@ impl Running {
     /// See [`work`](Self::work).
     pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
         let rate = self.status_rate();
+        let mut is_half_filled = false;
         if self.is_over() || self.status.now(rate, at_once) {
             let run = self.ask_status(sink)?;
+            is_half_filled = run.half_filled != 0;
             if !self.is_over() && (run.exiting || self.fills() && run.filled != 0) {
                 self.stop()?;
                 self.ask_status(sink)?;
@@ -304,7 +314,10 @@ impl Running {
         }
         let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
         // Records are read first, so that an aggregation which a record prints contains everything from before the record.
-        let records = match self.switch.now(switchrate, over || at_once) {
+        if is_half_filled {
+            self.half_filled = Some(Instant::now());
+        }
+        let records = match self.switch.now(switchrate, over || at_once || is_half_filled) {
             true => Some(self.take_records(sink)?),
             false => None,
         };

@@ -74,6 +74,8 @@ pub struct Status {
     pub errors: u64,
     /// Buffers that are full, under the policy `fill`.
     pub filled: u64,
+    /// Buffers of which more than half is used, under the policy `switch`. A consumer reads them soon, so that no record is dropped.
+    pub half_filled: u64,
     /// Executions of `dtrace:::ERROR` clauses that were aborted.
     pub double_errors: u64,
     /// The consumer has timed out: nothing is recorded for it any more.
@@ -212,6 +214,8 @@ impl<H: Host> Control<H> {
             switched.set(now());
             state.begin_cleaning();
             if switches {
+                // A CPU that still fills the old half may set it again; then the consumer reads once too often.
+                here.half_filled.store(0, Ordering::Relaxed);
                 // SAFETY: with the framework locked this is the one reader.
                 unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };
             } else {
@@ -301,6 +305,7 @@ impl<H: Host> Control<H> {
         status.errors = sum(|cpu| &cpu.errors);
         status.double_errors = sum(|cpu| &cpu.double_errors);
         status.filled = sum(|cpu| &cpu.filled);
+        status.half_filled = sum(|cpu| &cpu.half_filled);
         status.speculation_drops = sum(|cpu| &cpu.speculation_drops);
         status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
         status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);

@@ -33,6 +33,8 @@ pub(crate) struct RecordBuffer {
     full: bool,
     /// Words at the end that are for `dtrace:::END` alone.
     kept: usize,
+    /// Of a buffer that is switched: the number of words that [`reserve_at_once`](Self::reserve_at_once) fills, at first half of them.
+    limit: usize,
 }
 
 /// The position of a missing record.
@@ -63,6 +65,7 @@ impl RecordBuffer {
         starts: &'static mut [u64],
         kept: usize,
     ) -> Self {
+        let limit = words.len() / 2;
         Self {
             drops: 0,
             errors: 0,
@@ -74,6 +77,7 @@ impl RecordBuffer {
             starts,
             full: false,
             kept,
+            limit,
         }
     }
 
@@ -85,7 +89,7 @@ impl RecordBuffer {
     /// Forgets all records, and what was counted.
     pub(crate) fn restart(&mut self) {
         self.empty();
-        (self.drops, self.errors) = (0, 0);
+        (self.drops, self.errors, self.limit) = (0, 0, self.words.len() / 2);
     }
 
     /// Returns whether it is filled once, and has been.
@@ -93,26 +97,39 @@ impl RecordBuffer {
         self.full
     }
 
-    /// Reserves this number of words, whose contents are undefined. Returns their position; `None` after a drop, which
-    /// is counted. `end` while `dtrace:::END` fires. Probe context.
+    /// Returns whether more than half of a buffer that is switched has been used since it was.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.policy == Policy::Switch && self.limit > self.words.len() / 2
+    }
+
+    /// Reserves this number of words, whose contents are undefined, if the first half has room for them. Returns their position.
+    /// Probe context.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
+    pub(crate) fn reserve_at_once(&self, words: usize) -> Option<usize> {
         if words == 0 && !self.full {
             return Some(0);
         }
-        if self.policy == Policy::Switch
-            && let Some(at) = self.fits(words, 0)
-        {
+        let end = self.head.checked_add(words)?;
+        (self.policy == Policy::Switch && end <= self.limit).then_some(self.head)
+    }
+
+    /// Reserves this number of words, whose contents are undefined. Returns their position; `None` after a drop, which
+    /// is counted. `end` while `dtrace:::END` fires. Probe context.
+    pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
+        if let Some(at) = self.reserve_at_once(words) {
             return Some(at);
         }
         self.reserve_elsewhere(words, end())
     }
 
-    /// Reserves words that do not fit at the end.
+    /// Reserves words that do not fit into the first half.
     #[inline(never)]
     fn reserve_elsewhere(&mut self, words: usize, end: bool) -> Option<usize> {
         let found = match self.policy {
-            Policy::Switch => None,
+            Policy::Switch => {
+                self.limit = self.words.len();
+                self.fits(words, 0)
+            }
             Policy::Fill => self.fill(words, end),
             Policy::Ring => self.go_round(words),
         };

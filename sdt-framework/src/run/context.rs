@@ -84,9 +84,21 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// Finds room for a record; `None` if there is none.
     #[inline(always)]
     pub(crate) fn reserve(self, words: usize, records: &mut RecordBuffer) -> Option<usize> {
+        match records.reserve_at_once(words) {
+            Some(at) => Some(at),
+            None => self.reserve_elsewhere(words, records),
+        }
+    }
+
+    /// Finds room for a record beyond the first half of a buffer, or in a buffer that is not switched.
+    #[inline(never)]
+    fn reserve_elsewhere(self, words: usize, records: &mut RecordBuffer) -> Option<usize> {
         let found = records.reserve(words, || self.is_end());
         if found.is_none() && records.is_full() {
             self.here.filled.store(1, Ordering::Relaxed);
+        }
+        if records.is_half_full() {
+            self.here.half_filled.store(1, Ordering::Relaxed);
         }
         found
     }

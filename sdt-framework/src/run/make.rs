@@ -193,6 +193,7 @@ impl Plan {
             errors: AtomicCount::new(0),
             double_errors: AtomicCount::new(0),
             filled: AtomicCount::new(0),
+            half_filled: AtomicCount::new(0),
             switched: [Word::new(), Word::new()],
         })
     }

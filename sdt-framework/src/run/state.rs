@@ -48,6 +48,8 @@ pub(crate) struct Cpu {
     pub(crate) double_errors: AtomicCount,
     /// 1 once its buffer is full that is filled once.
     pub(crate) filled: AtomicCount,
+    /// 1 once more than half of its buffer that is switched is used.
+    pub(crate) half_filled: AtomicCount,
     /// When its buffers were switched: of records, of aggregations. The reader's.
     pub(crate) switched: [Word; 2],
 }

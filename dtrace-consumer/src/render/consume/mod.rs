@@ -14,6 +14,7 @@ use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::{TypeId, Types};
 use jiff::tz::TimeZone;
+use smallvec::SmallVec;
 
 use crate::budget::Budget;
 use crate::render::aggregate::entry::Entry;
@@ -133,10 +134,14 @@ impl<'a> Record<'a> {
     fn data(&self, desc: &RecordDesc) -> Result<&'a [u8]> {
         let begin = desc.offset as usize;
         let end = begin.saturating_add(desc.size as usize);
-        self.bytes.get(begin..end).ok_or(RenderError::Offset)
+        match self.bytes.get(begin..end) {
+            Some(data) => Ok(data),
+            None => Err(RenderError::Offset),
+        }
     }
 
-    fn arguments<'n>(&self, data: &'n [KnownDatum]) -> Result<Vec<Argument<'n>>>
+    /// Returns the arguments of these data. Most statements have few.
+    fn arguments<'n>(&self, data: &'n [KnownDatum]) -> Result<SmallVec<[Argument<'n>; 6]>>
     where
         'a: 'n,
     {

@@ -22,6 +22,9 @@ pub struct Buffer {
     pub taken: u64,
 }
 
+/// The time of the next record of a buffer, or of its read, and whether it is that of the read.
+type Key = (u64, bool);
+
 /// A buffer that is partly consumed.
 #[derive(Debug)]
 struct Rest {
@@ -30,6 +33,12 @@ struct Rest {
 }
 
 impl Rest {
+    /// Returns the position among all buffers: that of the next record, or, without one, after all records up to the read.
+    fn key(&self) -> Key {
+        let time = self.time();
+        (time.unwrap_or(self.buffer.taken), time.is_none())
+    }
+
     /// Returns the time of the next record; `None` if there is none.
     fn time(&self) -> Option<u64> {
         let data = &self.buffer.data[self.at..];
@@ -65,6 +74,20 @@ impl Schedule {
         self.rests.iter().map(|rest| rest.buffer.data.capacity() as u64).sum()
     }
 
+    /// Returns the index of the buffer with the oldest record, and key and index of the one that comes next.
+    fn oldest(&self) -> Option<(usize, Option<(Key, usize)>)> {
+        let mut keys = self.rests.iter().enumerate().map(|(index, rest)| (rest.key(), index));
+        let (mut oldest, mut next) = (keys.next()?, None);
+        for key in keys {
+            if key < oldest {
+                next = Some(std::mem::replace(&mut oldest, key));
+            } else if next.is_none_or(|next| key < next) {
+                next = Some(key);
+            }
+        }
+        Some((oldest.1, next))
+    }
+
     /// Consumes buffers that were read one after the other. If the run is `over`, no record waits.
     ///
     /// # Errors
@@ -80,15 +103,18 @@ impl Schedule {
         let first = buffers.first().map_or(0, |buffer| buffer.taken);
         let drops: Vec<_> = buffers.iter().map(|buffer| (buffer.cpu, buffer.drops)).collect();
         self.rests.extend(buffers.into_iter().map(|buffer| Rest { buffer, at: 0 }));
-        let key = |rest: &Rest| (rest.time().unwrap_or(rest.buffer.taken), rest.time().is_none());
-        while let Some(index) = (0..self.rests.len()).min_by_key(|&index| key(&self.rests[index])) {
-            let rest = &mut self.rests[index];
-            let data = &rest.buffer.data[rest.at..];
-            match consumer.one(rest.buffer.cpu, data, |_| true, world, sink)? {
-                Some(consumed) => rest.at += consumed,
-                None => {
-                    let taken = self.rests.remove(index).buffer.taken;
-                    if taken >= first && !over {
+        'read: while let Some((index, next)) = self.oldest() {
+            // Until another buffer has the oldest record.
+            while next.is_none_or(|next| (self.rests[index].key(), index) < next) {
+                let rest = &mut self.rests[index];
+                let data = &rest.buffer.data[rest.at..];
+                match consumer.one(rest.buffer.cpu, data, |_| true, world, sink)? {
+                    Some(consumed) => rest.at += consumed,
+                    None => {
+                        let taken = self.rests.remove(index).buffer.taken;
+                        if taken >= first && !over {
+                            break 'read;
+                        }
                         break;
                     }
                 }

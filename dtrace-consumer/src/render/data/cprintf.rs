@@ -62,19 +62,24 @@ impl Spec {
     }
 
     fn digits(self, out: &mut Vec<u8>, prefix: &[u8], digits: &str) {
-        let missing = self.precision.min(COLUMNS).saturating_sub(digits.len());
-        let digits = "0".repeat(missing) + digits;
-        self.put(out, prefix, digits.as_bytes(), digits.len(), self.zero && self.precision == 0);
+        let zero = self.zero && self.precision == 0;
+        match self.precision.min(COLUMNS).saturating_sub(digits.len()) {
+            0 => self.put(out, prefix, digits.as_bytes(), digits.len(), zero),
+            missing => {
+                let digits = "0".repeat(missing) + digits;
+                self.put(out, prefix, digits.as_bytes(), digits.len(), zero);
+            }
+        }
     }
 
     /// `%d`
     pub fn signed(self, out: &mut Vec<u8>, value: i64) {
-        self.digits(out, self.sign(value < 0), &value.unsigned_abs().to_string());
+        self.digits(out, self.sign(value < 0), itoa::Buffer::new().format(value.unsigned_abs()));
     }
 
     /// `%u`
     pub fn unsigned(self, out: &mut Vec<u8>, value: u64) {
-        self.digits(out, b"", &value.to_string());
+        self.digits(out, b"", itoa::Buffer::new().format(value));
     }
 
     /// `%o`

@@ -50,7 +50,7 @@ impl Format {
         values: &[&Entry],
     ) -> Result {
         let mut arguments = arguments.iter();
-        let mut next = || arguments.next().ok_or(RenderError::Mismatch);
+        let mut next = || some(arguments.next());
         let mut values = values.iter().peekable();
         let mut value = None;
         let begin = out.len();
@@ -111,7 +111,15 @@ impl FieldLayout {
 
 /// An integer as C's `int`: a width or precision.
 fn integer(argument: &Argument<'_>) -> Result<i32> {
-    signed(argument.data).map(|value| value as i32).ok_or(RenderError::Mismatch)
+    some(signed(argument.data)).map(|value| value as i32)
+}
+
+/// Returns a value that the format needs. The error is created only if it is missing: it takes longer than a conversion.
+fn some<T>(value: Option<T>) -> Result<T> {
+    match value {
+        Some(value) => Ok(value),
+        None => Err(RenderError::Mismatch),
+    }
 }
 
 /// The value of an aggregation: a distribution as it is always shown, a number by the conversion.
@@ -140,7 +148,7 @@ fn convert(
 ) -> Result {
     let FieldLayout { spec, indent } = place;
     let data = argument.data;
-    let number = || unsigned(data).ok_or(RenderError::Mismatch);
+    let number = || some(unsigned(data));
     let string = |out: &mut Vec<u8>, text: &str| spec.string(out, text.as_bytes());
     if let Action::Mod | Action::Umod = argument.action
         && let Some(module) = Place::read(argument.action, argument.argument, data)
@@ -149,7 +157,7 @@ fn convert(
         return Ok(());
     }
     match kind {
-        Kind::Signed => spec.signed(out, signed(data).ok_or(RenderError::Mismatch)?),
+        Kind::Signed => spec.signed(out, some(signed(data))?),
         Kind::Unsigned => spec.unsigned(out, number()?),
         Kind::Octal => spec.octal(out, number()?),
         Kind::Hex(upper) => spec.hex(out, number()?, upper),

@@ -32,6 +32,8 @@ const HOST: usize = 15;
 #[derive(Debug)]
 pub struct Text<O> {
     output: O,
+    /// The text of the last datum, whose memory the next one uses.
+    text: Vec<u8>,
     /// Whether the heading is printed.
     heading: bool,
     /// The remedies that are printed.
@@ -57,7 +59,13 @@ const PLACES: usize = 256;
 impl<O: Output> Text<O> {
     /// Creates a sink that writes text to an output.
     pub fn new(output: O) -> Self {
-        Self { output, heading: false, remedies: HashSet::new(), faults: BTreeMap::new() }
+        Self {
+            output,
+            text: Vec::new(),
+            heading: false,
+            remedies: HashSet::new(),
+            faults: BTreeMap::new(),
+        }
     }
 
     /// The output.
@@ -137,7 +145,8 @@ impl<O: Output> Sink for Text<O> {
     fn datum(&mut self, _: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
         let view = &self.view(view);
         let quiet = view.is_set(OptionId::Quiet);
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.text);
+        out.clear();
         match datum {
             Datum::Value(of) => value(&mut out, view, of.data, quiet),
             Datum::Typed(ty, data) => typed::show(&mut out, view, *ty, data),
@@ -170,6 +179,7 @@ impl<O: Output> Sink for Text<O> {
             Datum::Exit(_) => {}
         }
         self.output.write(&out)?;
+        self.text = out;
         Ok(())
     }
 

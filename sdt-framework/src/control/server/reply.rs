@@ -1,9 +1,12 @@
 //! Makes the frame of an answer.
 
-use dtrace_protocol::{Header, Reply, Writer};
+use dtrace_protocol::{Header, Reply, Writer, packed};
 
 use super::refusal::Refusal;
 use crate::control::error::ConsumerError;
+
+/// The number of bytes that are read at a time to be packed. They are on the stack.
+const PIECE: usize = 512;
 
 /// Makes the frame of an answer.
 pub(super) struct Answer<'b> {
@@ -16,6 +19,36 @@ impl<'b> Answer<'b> {
     /// Returns room for a part of a buffer, as large as one frame can carry beside `overhead` bytes of other fields.
     pub(super) fn part(&mut self, overhead: usize) -> Part<'_, 'b> {
         Part { size: self.draft.len().saturating_sub(overhead), answer: self }
+    }
+
+    /// Makes the frame of an answer with packed bytes, as many as one frame can carry beside `overhead` bytes of other fields.
+    ///
+    /// `read` reads bytes after the first ones, whose number it gets. It returns the number of bytes that it has read, and other
+    /// fields; those of the first call are in the answer.
+    pub(super) fn packed<T>(
+        &mut self,
+        overhead: usize,
+        mut read: impl FnMut(usize, &mut [u8]) -> Result<(usize, T), ConsumerError>,
+        reply: impl FnOnce(T, &[u8]) -> Reply<'_>,
+    ) -> Result<usize, Refusal> {
+        let size = self.draft.len().saturating_sub(overhead);
+        let room = self.line.get_mut(..size).unwrap_or_default();
+        let mut piece = [0; PIECE];
+        let (mut length, first) = read(0, &mut piece)?;
+        let (mut taken, mut written) = (0, 0);
+        loop {
+            let bytes = piece.get(..length).unwrap_or_default();
+            let (more, packed) = packed::pack(bytes, room.get_mut(written..).unwrap_or_default());
+            (taken, written) = (taken + more, written + packed);
+            // Either there are no more bytes, or there is no more room.
+            if more < PIECE {
+                break;
+            }
+            length = read(taken, &mut piece)?.0;
+        }
+        let bytes = self.line.get(..written).unwrap_or_default();
+        let writer = Writer::new(self.draft, self.header, &reply(first, bytes))?;
+        Ok(writer.seal(self.line)?)
     }
 
     /// The answer that the request is refused.

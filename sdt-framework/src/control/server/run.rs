@@ -66,9 +66,12 @@ pub(super) fn answer(
                 SnapshotOf::Records => Which::Records,
                 SnapshotOf::Aggregations => Which::Aggregations,
             };
-            let mut part = answer.part(OVERHEAD);
-            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part.room())?;
-            part.send(found.read, |bytes| Reply::Snapshot {
+            let read = |skip, into: &mut [u8]| {
+                let at = (at as usize).saturating_add(skip);
+                let found = tracer.snapshot(open, cpu as usize, which, at, into)?;
+                Ok((found.read, found))
+            };
+            answer.packed(OVERHEAD, read, |found, bytes| Reply::Snapshot {
                 size: found.size as u32,
                 oldest: found.oldest as u32,
                 drops: found.drops,
@@ -145,6 +148,7 @@ fn status(status: &Status) -> Run {
         speculations_unavailable: status.speculations_unavailable,
         errors: status.errors,
         filled: status.filled,
+        half_filled: status.half_filled,
         double_errors: status.double_errors,
         killed: status.killed,
         exiting: status.exiting,
