@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use dtrace_protocol::{
-    Decoder, Detail, Probe, Reply, Request, Run, Side, SnapshotOf, Status, VERSION, Writer,
+    Decoder, Detail, Probe, Reply, Request, Run, Side, SnapshotOf, Status, VERSION, Writer, packed,
 };
 
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
@@ -206,7 +206,9 @@ fn records(mut line: UnixStream) {
     let mut decoder = Decoder::new([0; 512]);
     let (mut byte, mut taken) = ([0], 0);
     // A record of the enabled probe 1, at 1 ns.
-    let record = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    let mut record = [0; 16];
+    let (_, length) = packed::pack(&[1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], &mut record);
+    let record = &record[..length];
     while matches!(line.read(&mut byte), Ok(1)) {
         let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
         let (request, _) = frame.message::<Request<'_>>().unwrap();
@@ -234,7 +236,7 @@ fn records(mut line: UnixStream) {
                 damaged = taken == 1;
                 match taken {
                     3 => Reply::Gone { reason: "over\u{1b}[31m\n  kernel: last line" },
-                    _ => snapshot(Snapshot { size: 12, bytes: &record, ..empty }),
+                    _ => snapshot(Snapshot { size: 12, bytes: record, ..empty }),
                 }
             }
             Request::Snapshot { .. } => snapshot(empty),

@@ -16,7 +16,7 @@ use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
 use dtrace_protocol::{
     Datum, Decoder, Header, Items, OTHERS, Probe, Reply, Request, RunOption, Site, SiteState,
-    SnapshotOf, Status, VERSION, Why, Writer,
+    SnapshotOf, Status, VERSION, Why, Writer, packed,
 };
 use proptest::prelude::*;
 use recording_host::cpus::CPUS;
@@ -245,6 +245,12 @@ fn sites_come_in_pieces() {
 /// The size of a record of one argument in bytes.
 const RECORD: usize = RecordHeader::SIZE.next_multiple_of(8) + 8;
 
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; packed::unpacked_len(packed).unwrap()];
+    packed::unpack(packed, &mut bytes).unwrap();
+    bytes
+}
+
 /// Reads the first arguments that all CPUs have recorded, and the number of drops.
 fn read_all(server: &mut Served<'_>, line: &mut Line) -> (Vec<u64>, u64) {
     let (mut args, mut all_drops) = (Vec::new(), 0);
@@ -255,7 +261,7 @@ fn read_all(server: &mut Served<'_>, line: &mut Line) -> (Vec<u64>, u64) {
             line.ask(1, 9, &Request::Snapshot { cpu, buffer: SnapshotOf::Records, at });
             run(server, line);
             let parts = line.answers(|_, reply, _| match reply {
-                Reply::Snapshot { size, drops, bytes, .. } => (size, drops, bytes.to_vec()),
+                Reply::Snapshot { size, drops, bytes, .. } => (size, drops, unpacked(bytes)),
                 other => panic!("{other:?}"),
             });
             let [(size, drops, bytes)] = &parts[..] else { panic!("{parts:?}") };
@@ -537,7 +543,7 @@ fn programs_run() {
             run(&mut server, &mut line);
             let parts = line.answers(|_, reply, _| match reply {
                 Reply::Snapshot { size, oldest: 0, drops: 0, errors: 0, bytes, .. } => {
-                    (size, bytes.to_vec())
+                    (size, unpacked(bytes))
                 }
                 other => panic!("{other:?}"),
             });

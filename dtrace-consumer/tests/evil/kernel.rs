@@ -9,6 +9,7 @@ use std::thread;
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordHeader;
 use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::packed::pack;
 use dtrace_protocol::{
     Datum, Declared, Decoder, Detail, Frame, Probe, Reply, Request, Run, RunOption, Side, Site,
     SiteState, SnapshotOf, Status, Symbol, VERSION, Why, Writer,
@@ -229,16 +230,13 @@ impl Evil {
                 let size = buffer.len() as u32;
                 let rest = buffer.get(at as usize..).unwrap_or_default();
                 let said = if which == 0 { self.size.unwrap_or(size) } else { size };
-                let bytes = &rest[..rest.len().min(PIECE)];
+                let mut packed = vec![0; PIECE];
+                let (_, length) = pack(rest, &mut packed);
+                let bytes = &packed[..length];
+                let (drops, errors) = (0, 0);
+                let size = said;
                 reply(
-                    &Reply::Snapshot {
-                        size: said,
-                        oldest: 0,
-                        drops: 0,
-                        errors: 0,
-                        timestamp: 9,
-                        bytes,
-                    },
+                    &Reply::Snapshot { size, oldest: 0, drops, errors, timestamp: 9, bytes },
                     none,
                 )
             }

@@ -3,8 +3,15 @@
 use arbitrary::Arbitrary;
 use dtrace_protocol::{
     Argument, Datum, Declared, Frame, Header, Probe, Reply, Run, RunOption, Site, SiteState,
-    Status, Symbol, Why, Writer,
+    Status, Symbol, Why, Writer, packed,
 };
+
+/// Packs bytes into a vector.
+fn pack<'a>(bytes: &[u8], packed: &'a mut Vec<u8>) -> &'a [u8] {
+    packed.resize(2 * bytes.len() + 2 * packed::WORD, 0);
+    let (_, length) = packed::pack(bytes, packed);
+    &packed[..length]
+}
 
 /// A false answer.
 #[derive(Debug, Arbitrary)]
@@ -230,18 +237,19 @@ impl Lie {
             }
             Self::Buffer { at, word } => {
                 let Reply::Snapshot { bytes, .. } = &mut reply else { return None };
-                held.extend(*bytes);
-                let at = usize::from(*at) % (held.len() / 4).max(1) * 4;
+                let mut words = vec![0; packed::unpacked_len(bytes).ok()?];
+                packed::unpack(bytes, &mut words).ok()?;
+                let at = usize::from(*at) % (words.len() / 4).max(1) * 4;
                 let word = word.number().to_le_bytes();
-                held.iter_mut().skip(at).zip(word).for_each(|(to, from)| *to = from);
-                *bytes = held;
+                words.iter_mut().skip(at).zip(word).for_each(|(to, from)| *to = from);
+                *bytes = pack(&words, held);
             }
             Self::Buffers(words) => {
                 let Reply::Snapshot { bytes, size, .. } = &mut reply else { return None };
                 let words = cut(words, LONGEST / 8).iter();
-                held.extend(words.flat_map(|word| word.number().to_le_bytes()));
-                *size = held.len() as u32;
-                *bytes = held;
+                let words: Vec<_> = words.flat_map(|word| word.number().to_le_bytes()).collect();
+                *size = words.len() as u32;
+                *bytes = pack(&words, held);
             }
             Self::Text(text) => {
                 let text = cut(text, LONGEST / 4);
