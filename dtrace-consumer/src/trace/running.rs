@@ -94,6 +94,9 @@ pub struct Running {
     switch: Timer,
     /// When a status last reported a buffer that was half full.
     half_filled: Option<Instant>,
+    /// Drops of each CPU that are not reported yet: however often buffers are read, a message comes once in `switchrate`.
+    drops: BTreeMap<u32, u64>,
+    drops_reported: Timer,
     /// The connection is lost: the kernel gets no request any more.
     abandoned: bool,
     /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
@@ -125,6 +128,8 @@ impl Running {
             aggregate: Timer::default(),
             switch: Timer::default(),
             half_filled: None,
+            drops: BTreeMap::new(),
+            drops_reported: Timer::default(),
             abandoned: false,
             timers: None,
         }
@@ -318,7 +323,12 @@ impl Running {
             self.half_filled = Some(Instant::now());
         }
         let records = match self.switch.now(switchrate, over || at_once || is_half_filled) {
-            true => Some(self.take_records(sink)?),
+            true => {
+                let mut records = self.take_records(sink)?;
+                let is_due = self.drops_reported.now(switchrate, over || at_once);
+                self.hold_drops(&mut records, is_due);
+                Some(records)
+            }
             false => None,
         };
         let aggregated = match self.aggregate.now(aggrate, over || at_once) {
@@ -398,6 +408,17 @@ impl Running {
             buffers.push(Buffer { cpu, data, drops, taken });
         }
         Ok(buffers)
+    }
+
+    /// Keeps the drops of these buffers for a later message, or, if one `is_due`, adds those that were kept.
+    fn hold_drops(&mut self, records: &mut [Buffer], is_due: bool) {
+        for Buffer { cpu, drops, .. } in records {
+            let held = self.drops.entry(*cpu).or_default();
+            *held = held.saturating_add(std::mem::take(drops));
+            if is_due {
+                *drops = std::mem::take(held);
+            }
+        }
     }
 
     fn show_records(

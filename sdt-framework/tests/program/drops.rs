@@ -57,6 +57,29 @@ fn dynamic_variables() {
     assert_eq!(kept, records.len(), "what there was room for stays");
 }
 
+/// The status reports a buffer that is more than half full, until it is read.
+#[test]
+fn half_full_buffers_are_reported() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    // Eight records of 24 bytes.
+    x.set(OptionId::Bufsize, 192);
+    x.enable("proc:::a { trace(arg0); }");
+    x.go();
+    let half_filled = || kernel.dtrace.status(x.id).unwrap().half_filled;
+    for _ in 0..3 {
+        (0..4).for_each(|n| kernel.hit(0, n));
+        assert_eq!(half_filled(), 0);
+        kernel.hit(0, 4);
+        assert_eq!(half_filled(), 1);
+        (5..9).for_each(|n| kernel.hit(0, n));
+        assert_eq!(half_filled(), 1);
+        let (records, drops) = x.records(0);
+        assert_eq!((records.len(), drops), (8, 1));
+        assert_eq!(half_filled(), 0);
+    }
+}
+
 /// A buffer that is filled once accepts no more records when it is full. This is no drop; the status reports it.
 #[test]
 fn nothing_behind_the_end() {

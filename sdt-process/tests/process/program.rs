@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dtrace_consumer::client::CHANNEL;
 use dtrace_consumer::compiler::Source;
@@ -162,6 +162,34 @@ fn strings_and_what_is_known_of_the_process() {
         assert_eq!(lines[3..], ["1", "world world 2 1", "end"], "{shown}");
         subject.end();
     }
+}
+
+/// Buffers are read when they are half full, long before the time of `switchrate`.
+#[test]
+fn buffers_are_read_before_they_are_full() {
+    let mut subject = Subject::new("jump");
+    let text = r#"
+        #pragma D option bufsize=64k
+        #pragma D option switchrate=1hour
+        #pragma D option bufresize=manual
+        subject:::work { printf("%d\n", arg1); }"#;
+    let mut running = start(&subject, text);
+    let shown = Shown::default();
+    let mut sink = Text::new(shown.clone());
+    for round in 1..=5 {
+        // More than half of the buffer of a thread.
+        assert_eq!(subject.ask("fire 1 2000"), "2000");
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while shown.0.lock().unwrap()[0].lines().count() < round * 2000 {
+            assert!(Instant::now() < deadline, "round {round}: {:?}", shown.0.lock().unwrap()[1]);
+            assert!(!running.work(&mut sink).unwrap());
+            std::thread::sleep(running.pause());
+        }
+    }
+    running.stop().unwrap();
+    let [shown, said] = all(running);
+    assert_eq!([shown.trim(), &said], ["", ""], "nothing is left or dropped");
+    subject.end();
 }
 
 #[test]
