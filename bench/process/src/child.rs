@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
+use crate::records;
 use crate::rows::{ROWS, Traced};
 
 /// Shows what a hit costs in a process that sdt-process traces.
@@ -25,6 +26,9 @@ struct Options {
     /// Measure a round for each line on standard input: what a child does.
     #[arg(long, hide = true)]
     child: bool,
+    /// Make records at this rate: what another child does.
+    #[arg(long, hide = true)]
+    produce: Option<u64>,
 }
 
 /// Runs the rows of the command line.
@@ -37,6 +41,9 @@ pub fn run() -> Result<()> {
         return measure(options.calls);
     }
     let own = std::env::current_exe().context("finding this program")?;
+    if let Some(rate) = options.produce {
+        return records::produce(rate);
+    }
     let files = options.beside.into_iter().chain([own]);
     let mut builds =
         files.map(|file| Build::start(&file, options.calls)).collect::<Result<Vec<_>>>()?;
@@ -61,7 +68,9 @@ pub fn run() -> Result<()> {
         }
         writeln!(out)?;
     }
-    Ok(())
+    drop((out, builds));
+    println!();
+    records::run()
 }
 
 /// Measures a round of all rows for each line on standard input, and prints the times in one line.

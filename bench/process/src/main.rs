@@ -1,10 +1,13 @@
 //! Measures the cost of a hit in a process that `sdt-process` traces.
 //!
 //! `cargo xtask bench --process` runs it. The program measures children of itself, and with `--beside FILE` those of another build of
-//! it, in turn: one round of the one, one round of the other. The table has the median of all rounds.
+//! it, in turn: one round of the one, one round of the other. The table has the median of all rounds. A second table is about records
+//! on their way to a file.
 
 #[cfg(target_os = "linux")]
 mod child;
+#[cfg(target_os = "linux")]
+mod records;
 #[cfg(target_os = "linux")]
 mod rows;
 

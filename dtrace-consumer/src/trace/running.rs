@@ -127,7 +127,8 @@ impl Running {
             status: Timer::default(),
             aggregate: Timer::default(),
             switch: Timer::default(),
-            half_filled: None,
+            // The first records can come quickly.
+            half_filled: Some(Instant::now()),
             drops: BTreeMap::new(),
             drops_reported: Timer::default(),
             abandoned: false,

@@ -26,9 +26,7 @@ impl Node {
     pub fn json(&self, out: &mut String) {
         match self {
             Self::Text(text) => json_text(text, out),
-            Self::Number(number) => {
-                let _ = write!(out, "{number}");
-            }
+            Self::Number(number) => out.push_str(itoa::Buffer::new().format(*number)),
             Self::List(nodes) => {
                 out.push('[');
                 for (index, node) in nodes.iter().enumerate() {
@@ -40,7 +38,9 @@ impl Node {
             Self::Object(members) => {
                 out.push('{');
                 for (index, (name, node)) in members.iter().enumerate() {
-                    let _ = write!(out, "{}\"{name}\": ", if index > 0 { ", " } else { "" });
+                    out.push_str(if index > 0 { ", \"" } else { "\"" });
+                    out.push_str(name);
+                    out.push_str("\": ");
                     node.json(out);
                 }
                 out.push('}');
@@ -71,7 +71,12 @@ impl Node {
 
 pub(in crate::render) fn json_text(text: &str, out: &mut String) {
     out.push('"');
-    for c in text.chars() {
+    // Most texts need no escape.
+    let plain =
+        text.bytes().position(|byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'));
+    let (plain, rest) = text.split_at(plain.unwrap_or(text.len()));
+    out.push_str(plain);
+    for c in rest.chars() {
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
             '\n' => write!(out, "\\n"),

@@ -40,12 +40,14 @@ pub struct Structured<O> {
     probes: usize,
     /// The data of the current record.
     left: Vec<Node>,
+    /// The text of the last probe, whose memory the next one uses.
+    text: String,
 }
 
 impl<O: Output> Structured<O> {
     /// A document on its way to an output.
     pub const fn new(output: O, markup: Markup) -> Self {
-        Self { output, markup, begun: false, probes: 0, left: Vec::new() }
+        Self { output, markup, begun: false, probes: 0, left: Vec::new(), text: String::new() }
     }
 
     /// The output, to be given back.
@@ -66,7 +68,8 @@ impl<O: Output> Structured<O> {
 
     fn probe(&mut self, node: &Node) -> Result {
         self.head()?;
-        let mut text = String::new();
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
         match self.markup {
             Markup::Json => {
                 text.push_str(if self.probes > 0 { ", " } else { "" });
@@ -75,7 +78,9 @@ impl<O: Output> Structured<O> {
             Markup::Xml => node.xml("probes", &mut text),
         }
         self.probes += 1;
-        Ok(self.output.line(text.as_bytes())?)
+        self.output.line(text.as_bytes())?;
+        self.text = text;
+        Ok(())
     }
 }
 
