@@ -82,10 +82,14 @@ impl Hosts {
 
     /// Creates one trace from at least one running trace. With several, each kernel's answers get a part of the 30 s after
     /// which the others would close their sessions as their time limit.
-    pub fn new(all: Vec<Running>) -> Self {
-        if all.len() > 1 {
-            let limit = answer_limit(all.len());
-            all.iter().for_each(|running| running.kernel().limit_answers(limit));
+    pub fn new(mut all: Vec<Running>) -> Self {
+        let kernels = all.len();
+        if kernels > 1 {
+            let limit = answer_limit(kernels);
+            for running in &mut all {
+                running.kernel().limit_answers(limit);
+                running.share_with(kernels);
+            }
         }
         let host = |running| Host { running, over: false, gone: false, stopped: false };
         Self { all: all.into_iter().map(host).collect() }

@@ -18,6 +18,9 @@ use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, 
 /// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
 const BEAT: Duration = Duration::from_millis(20);
 
+/// The number of kernels for which [`BEAT`] holds; with more, it is longer, up to this time.
+const GROUP: usize = 8;
+const SLOWEST_BEAT: Duration = Duration::from_millis(500);
 /// Longest time between two status requests while buffers fill quickly, and how long after a buffer was half full they do.
 const QUICK_BEAT: Duration = Duration::from_millis(5);
 const QUICK: Duration = Duration::from_secs(2);
@@ -92,6 +95,8 @@ pub struct Running {
     status: Timer,
     aggregate: Timer,
     switch: Timer,
+    /// Longest time between two status requests while buffers do not fill quickly.
+    beat: Duration,
     /// When a status last reported a buffer that was half full.
     half_filled: Option<Instant>,
     /// Drops of each CPU that are not reported yet: however often buffers are read, a message comes once in `switchrate`.
@@ -127,6 +132,7 @@ impl Running {
             status: Timer::default(),
             aggregate: Timer::default(),
             switch: Timer::default(),
+            beat: BEAT,
             // The first records can come quickly.
             half_filled: Some(Instant::now()),
             drops: BTreeMap::new(),
@@ -165,6 +171,15 @@ impl Running {
         Ok(())
     }
 
+    /// Requests the status less often if there are many kernels, so that the consumer has the same work with any number.
+    pub(crate) fn share_with(&mut self, kernels: usize) {
+        let groups = u32::try_from(kernels.div_ceil(GROUP)).unwrap_or(u32::MAX);
+        self.beat = BEAT.saturating_mul(groups).min(SLOWEST_BEAT);
+        if groups > 1 {
+            self.half_filled = None;
+        }
+    }
+
     /// Sets whether bars have colours, and whether control characters in data are escaped.
     pub fn set_look(&mut self, Look { color, terminal }: Look) {
         let settings = self.consumer.settings_mut();
@@ -179,7 +194,7 @@ impl Running {
 
     fn status_rate(&self) -> Duration {
         let is_quick = self.half_filled.is_some_and(|last| last.elapsed() < QUICK);
-        self.rate(OptionId::Statusrate).min(if is_quick { QUICK_BEAT } else { BEAT })
+        self.rate(OptionId::Statusrate).min(if is_quick { QUICK_BEAT } else { self.beat })
     }
 
     /// Returns the time until [`work`](Self::work) has something to do.
