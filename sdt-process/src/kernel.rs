@@ -9,15 +9,7 @@ use std::sync::atomic::AtomicU32;
 use sdt_framework::kernel::{Costs, Destruction, Kernel, Number, Symbol, Text};
 
 use crate::slots::Slots;
-use crate::{hit, identity, memory, stack, symbols};
-
-/// Returns the time of a clock in nanoseconds.
-fn clock(which: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes `time`; async-signal-safe (POSIX). It cannot fail for the clocks that are passed below.
-    unsafe { libc::clock_gettime(which, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
+use crate::{clock, hit, identity, memory, stack, symbols};
 
 fn process() -> libc::pid_t {
     // SAFETY: returns a number and changes nothing.
@@ -76,8 +68,8 @@ impl Kernel for Slots {
         Some(match which {
             // SAFETY: returns a number and changes nothing.
             Number::Curthread => unsafe { libc::pthread_self() as u64 },
-            Number::Vtimestamp => clock(libc::CLOCK_THREAD_CPUTIME_ID),
-            Number::Walltimestamp => clock(libc::CLOCK_REALTIME),
+            Number::Vtimestamp => clock::now(libc::CLOCK_THREAD_CPUTIME_ID),
+            Number::Walltimestamp => clock::now(libc::CLOCK_REALTIME),
             Number::Stackdepth | Number::Ustackdepth => depth(),
             Number::Caller => frame(0),
             Number::Ucaller => frame(1),

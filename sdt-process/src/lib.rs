@@ -3,6 +3,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod breakpoint;
+mod clock;
 mod connection;
 mod descriptor;
 mod error;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | constants of the program: read-only segments of the program's file | by loads | none |
 //! | this thread's stack, as far as its limits are proved ([`own_stack`](crate::own_stack)) | by loads | none; 2 once in a thread |
-//! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 3 for a piece, 1 if its page was found in memory before in the hit |
+//! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 3 for a piece, 1 if this thread found its page in memory at most 10 ms before |
 //!
 //! `process_vm_readv` and `process_vm_writev` return an error for a bad address: no signal is raised, no memory of a device is read, and no
 //! read-only page is written. No ptrace policy applies to a process that reads itself, and no protection keys of a thread (pkeys(7)) do.
@@ -31,7 +31,8 @@
 //! shared pages that a userfaultfd holds back.
 //!
 //! Between the two system calls another thread can discard the page, or the kernel can evict it. Then the copy fetches it again. A page
-//! that a hit has found in memory is not looked up again during that hit, so this time can be as long as the hit.
+//! that a thread has found in memory is not looked up again during that hit, nor by the hits that begin within 10 ms, so this time can
+//! be as long as that. Most programs trace the same few strings again and again.
 //!
 //! `start` fetches the constants of the program, so that programs in D can read them before the program has used them.
 
@@ -42,7 +43,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use crate::image::Image;
 use crate::proc_file::{MAPS, PAGES};
-use crate::{identity, own_stack, raw_load};
+use crate::{clock, identity, own_stack, raw_load};
 
 /// The size of a page in bytes; 0 until [`prepare`] has been called.
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
@@ -60,12 +61,76 @@ const AHEAD: usize = 256;
 /// The number of bytes that a read of a stack reads ahead: frames are further apart than other data.
 const STACK_AHEAD: usize = 1024;
 
+/// The number of pages of which a thread remembers that they are in memory.
+const PAGES_FOUND: usize = 16;
+/// The time in nanoseconds for which it does.
+const RECENT: u64 = 10_000_000;
+
+/// The pages that a thread has found in memory, at their numbers modulo [`PAGES_FOUND`].
+struct Found {
+    pages: [Cell<FoundPage>; PAGES_FOUND],
+    /// The [generation](identity::generation) of the process in which they were found.
+    generation: Cell<u32>,
+    /// The time of the current hit in nanoseconds; 0 until it looks for a page.
+    now: Cell<u64>,
+}
+
+/// A page that was found in memory.
+#[derive(Clone, Copy)]
+struct FoundPage {
+    number: usize,
+    /// The time in nanoseconds; 0 for none.
+    time: u64,
+}
+
+impl Found {
+    const NONE: FoundPage = FoundPage { number: 0, time: 0 };
+
+    const fn new() -> Self {
+        let pages = [const { Cell::new(Self::NONE) }; PAGES_FOUND];
+        Self { pages, generation: Cell::new(0), now: Cell::new(0) }
+    }
+
+    /// Begins a hit, or a look that does not belong to one.
+    fn begin(&self) {
+        self.now.set(0);
+    }
+
+    /// Returns the time of the current hit. The first time in a hit, forgets pages of another process: of the parent, in a child.
+    fn now(&self) -> u64 {
+        if self.now.get() == 0 {
+            self.now.set(clock::now(libc::CLOCK_MONOTONIC).max(1));
+            let generation = identity::generation();
+            if self.generation.replace(generation) != generation {
+                self.pages.iter().for_each(|page| page.set(Self::NONE));
+            }
+        }
+        self.now.get()
+    }
+
+    /// Returns whether all these pages were found in memory recently.
+    fn has(&self, first: usize, last: usize) -> bool {
+        let now = self.now();
+        (first..=last).all(|number| {
+            let found = self.pages[number % PAGES_FOUND].get();
+            found.number == number && found.time != 0 && now.saturating_sub(found.time) < RECENT
+        })
+    }
+
+    /// Notes this number of pages that the current hit has found in memory.
+    fn add(&self, first: usize, count: usize) {
+        let time = self.now();
+        for number in first..first + count {
+            self.pages[number % PAGES_FOUND].set(FoundPage { number, time });
+        }
+    }
+}
+
 /// The memory that a hit has read.
 struct Cache {
     /// Whether a read is using the cache. A signal handler that interrupts it does not touch the cache.
     is_busy: Cell<bool>,
-    /// The first and the last but one of consecutive pages that were found in memory.
-    present: Cell<(usize, usize)>,
+    found: Found,
     /// The address of the first byte that is kept, and the number of bytes.
     kept: Cell<(usize, usize)>,
     bytes: UnsafeCell<[u8; STACK_AHEAD]>,
@@ -76,7 +141,7 @@ thread_local! {
     static CACHE: Cache = const {
         Cache {
             is_busy: Cell::new(false),
-            present: Cell::new((0, 0)),
+            found: Found::new(),
             kept: Cell::new((0, 0)),
             bytes: UnsafeCell::new([0; STACK_AHEAD]),
         }
@@ -98,7 +163,7 @@ pub(crate) fn prepare() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Forgets what an earlier hit has read and found in memory. Probe context.
+/// Forgets what an earlier hit has read. Probe context.
 pub(crate) fn begin_hit() {
     CACHE.with(|cache| {
         // A handler that interrupts a read begins and ends a hit of its own: the interrupted read goes on to use the cache.
@@ -165,7 +230,7 @@ fn copy(address: usize, into: &mut [u8]) -> bool {
 
 impl Cache {
     fn forget(&self) {
-        self.present.set((0, 0));
+        self.found.begin();
         self.kept.set((0, 0));
     }
 
@@ -215,17 +280,16 @@ impl Cache {
     /// Returns whether all pages of a range are in memory, and notes them.
     fn are_present(&self, address: usize, length: usize) -> bool {
         let Some((first, last)) = pages(address, length) else { return false };
-        let (from, to) = self.present.get();
-        if from <= first && last < to {
-            return true;
-        }
         let count = last - first + 1;
         if count > ENTRIES {
             return are_present(address, length, 0);
         }
+        if self.found.has(first, last) {
+            return true;
+        }
         let present = count_present(first, count.max(ENTRIES_AHEAD), 0);
         if present >= count {
-            self.present.set((first, first + present));
+            self.found.add(first, present);
         }
         present >= count
     }
@@ -365,6 +429,27 @@ mod tests {
             let mut byte = [0];
             assert!(read(start + offset, &mut byte) && byte == [7], "{offset:#x}");
         }
+    }
+
+    /// Pages are remembered for a time, in one process, and as many as there is room for.
+    #[test]
+    fn pages_that_were_found_are_remembered_for_a_while() {
+        identity::prepare();
+        let found = Found::new();
+        assert!(!found.has(0, 0) && !found.has(5, 6), "none was found");
+        found.add(5, 3);
+        assert!(found.has(5, 7) && found.has(6, 6) && !found.has(5, 8) && !found.has(4, 5));
+        let now = found.now();
+        found.now.set(now + RECENT - 1);
+        assert!(found.has(5, 7));
+        found.now.set(now + RECENT);
+        assert!(!found.has(5, 5));
+        found.add(5 + PAGES_FOUND, 1);
+        assert!(found.has(5 + PAGES_FOUND, 5 + PAGES_FOUND) && !found.has(5, 5));
+        // In a child, which begins with a copy of the parent's.
+        found.generation.set(found.generation.get().wrapping_add(1));
+        found.begin();
+        assert!(!found.has(5 + PAGES_FOUND, 5 + PAGES_FOUND));
     }
 
     /// The memory that a hit has read is kept until the hit ends or writes.

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use sdt_framework::Host;
 use sdt_framework::kernel::Kernel;
 
+use crate::clock;
 use crate::hit::{self, Hit};
 use crate::lock::Lock;
 use crate::memory;
@@ -293,10 +294,7 @@ unsafe impl Host for Slots {
     }
 
     fn timestamp(&self) -> u64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: writes `time`; async-signal-safe (POSIX). It cannot fail for this clock.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        clock::now(libc::CLOCK_MONOTONIC)
     }
 
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {

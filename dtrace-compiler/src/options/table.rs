@@ -397,9 +397,9 @@ pub const ALL: &[OptionInfo] = {
         consumer(
             Statusrate,
             RATE,
-            "50ms",
+            "20ms",
             Pragma,
-            "Longest time between two status requests, at most 50ms",
+            "Longest time between two status requests, at most 20ms",
         ),
         command(
             "stdc",

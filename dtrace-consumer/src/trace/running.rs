@@ -95,8 +95,8 @@ pub struct Running {
     status: Timer,
     aggregate: Timer,
     switch: Timer,
-    /// Longest time between two status requests while buffers do not fill quickly.
-    beat: Duration,
+    /// The number of groups of [`GROUP`] kernels.
+    groups: u32,
     /// When a status last reported a buffer that was half full.
     half_filled: Option<Instant>,
     /// Drops of each CPU that are not reported yet: however often buffers are read, a message comes once in `switchrate`.
@@ -132,7 +132,7 @@ impl Running {
             status: Timer::default(),
             aggregate: Timer::default(),
             switch: Timer::default(),
-            beat: BEAT,
+            groups: 1,
             // The first records can come quickly.
             half_filled: Some(Instant::now()),
             drops: BTreeMap::new(),
@@ -173,9 +173,8 @@ impl Running {
 
     /// Requests the status less often if there are many kernels, so that the consumer has the same work with any number.
     pub(crate) fn share_with(&mut self, kernels: usize) {
-        let groups = u32::try_from(kernels.div_ceil(GROUP)).unwrap_or(u32::MAX);
-        self.beat = BEAT.saturating_mul(groups).min(SLOWEST_BEAT);
-        if groups > 1 {
+        self.groups = u32::try_from(kernels.div_ceil(GROUP)).unwrap_or(u32::MAX);
+        if self.groups > 1 {
             self.half_filled = None;
         }
     }
@@ -194,7 +193,11 @@ impl Running {
 
     fn status_rate(&self) -> Duration {
         let is_quick = self.half_filled.is_some_and(|last| last.elapsed() < QUICK);
-        self.rate(OptionId::Statusrate).min(if is_quick { QUICK_BEAT } else { self.beat })
+        let rate = self.rate(OptionId::Statusrate).min(BEAT);
+        match is_quick {
+            true => rate.min(QUICK_BEAT),
+            false => rate.saturating_mul(self.groups).min(SLOWEST_BEAT),
+        }
     }
 
     /// Returns the time until [`work`](Self::work) has something to do.
