@@ -202,7 +202,7 @@ impl<'a> Frame<'a> {
     /// `buffer` must have the size of the content and [`OVERHEAD`].
     ///
     /// # Errors
-    /// `buffer` or If `line` is too small.
+    /// If `buffer` or `line` is too small.
     pub fn pass_on(
         &self,
         header: Header,

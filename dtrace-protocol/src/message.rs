@@ -46,7 +46,7 @@ pub enum Request<'a> {
     Sites {
         /// The probe's id.
         probe: u32,
-        /// The number of sites or data to skip.
+        /// The number of sites to skip.
         skip: u32,
     },
     /// Sets an option of the run, by its `DTRACEOPT_*` number (sys/dtrace.h), before [`Go`](Self::Go). Answer:
@@ -119,7 +119,7 @@ pub enum Request<'a> {
     Data {
         /// The object.
         of: DataOf,
-        /// The number of sites or data to skip.
+        /// The number of data to skip.
         skip: u32,
     },
     /// Requests the declarations of a module for D programs: structs, enums and translators, as text (documented in
@@ -145,10 +145,10 @@ pub enum Request<'a> {
         /// Only options with this number or a greater one.
         from: u32,
     },
-    /// The text whose functions this line may trace. Answer: [`Reply::FunctionText`].
+    /// Requests the text whose functions this line may trace. Answer: [`Reply::FunctionText`].
     FunctionText,
-    /// Functions to trace, on an open channel: [`FunctionSite`]s, which follow as items. Each becomes a site of a probe `entry` or
-    /// `return` of the provider `fbt`, until the channel is closed. Answer: [`Reply::Functions`].
+    /// Sends functions to trace, on an open channel: [`FunctionSite`]s, which follow as items. Each becomes a site of a
+    /// probe `entry` or `return` of the provider `fbt`, until the channel is closed. Answer: [`Reply::Functions`].
     Functions {
         /// The build ID of the file from which they come.
         build_id: &'a [u8],
@@ -181,7 +181,7 @@ pub enum Reply<'a> {
     Hello {
         /// [`VERSION`] of the framework.
         version: u32,
-        /// Not in the request, so that an echo of the request is not an answer.
+        /// The sender. The request has no such field, so that an echo of the request cannot be mistaken for an answer.
         side: Side,
     },
     /// Sent without a request: the framework, or the line to it, has ended.
@@ -434,9 +434,9 @@ pub struct Site<'a> {
     pub function: Option<(&'a str, u64)>,
     /// Its state.
     pub state: SiteState,
-    /// The address of its cold block, its target while it is enabled.
+    /// The address of its cold block, to which control transfers while the site is enabled.
     pub target: u64,
-    /// Whether a jump reaches the target.
+    /// Whether a jump can reach the cold block.
     pub in_reach: bool,
     /// The reach of a jump on this architecture in bytes, in both directions.
     pub reach: u64,
@@ -468,7 +468,7 @@ pub struct Datum {
     pub format: u16,
     /// The action's argument.
     pub arg: u64,
-    /// The consumer's own argument: the number of the statement.
+    /// The consumer's argument for the clause: the number of the statement.
     pub uarg: u64,
 }
 
@@ -492,11 +492,11 @@ pub struct Run {
     pub dynamic_drops_dirty: u64,
     /// Drops of speculative records.
     pub speculation_drops: u64,
-    /// Speculations refused because all buffers were busy.
+    /// Requests for a speculation that failed because all were being cleaned.
     pub speculations_busy: u64,
-    /// Speculations refused because all buffers were in use.
+    /// Requests for a speculation that failed because programs used all of them.
     pub speculations_unavailable: u64,
-    /// The number of errors.
+    /// The number of executions of clauses that a fault has stopped.
     pub errors: u64,
     /// The number of full buffers with policy `fill`.
     pub filled: u64,
@@ -556,9 +556,9 @@ pub struct Status {
     pub hits: u64,
     /// The number of hits that no enabling recorded.
     pub unclaimed: u64,
-    /// The number of hits in probe context, which are not recorded.
+    /// The number of hits while the same CPU recorded another hit. They are not recorded.
     pub reentered: u64,
-    /// The number of hits with ids of no probe.
+    /// The number of hits with an id that no probe has.
     pub unknown: u64,
     /// The number of hits on CPUs beyond the configured number.
     pub stray: u64,

@@ -1,12 +1,13 @@
 //! Packed buffers: records and aggregations consist of words of which most bytes are zero.
 //!
-//! A word of eight bytes is a tag, which has a bit for each byte that is not zero, the lowest for the first, and these bytes. Two tags
-//! are followed by a count, so that neither many zeroes nor data without a zero grow:
+//! Each word of eight bytes is packed as a tag and the bytes that are not zero. The tag has one bit for each byte that
+//! is not zero; the lowest bit is for the first byte. After two of the tags a count follows, so that neither many
+//! zeroes nor data without a zero grow:
 //!
 //! | tag | then |
 //! |---|---|
-//! | 0 | a count: so many further words are zero |
-//! | 255 | the eight bytes of the word, a count, and so many further words as they are |
+//! | 0 | a count: this number of further words is zero |
+//! | 255 | the eight bytes of the word, a count, and this number of further words, unpacked |
 //! | other | the bytes that are not zero |
 //!
 //! The last word is padded with zeroes. This is the packing of Cap'n Proto ("Packing" in its encoding specification). A record of two
@@ -42,8 +43,8 @@ pub fn pack(bytes: &[u8], out: &mut [u8]) -> (usize, usize) {
     (taken.min(bytes.len()), written)
 }
 
-/// Packs the first word and the further ones that its tag counts. Returns the number of words and of packed bytes; `None` if there is no
-/// room.
+/// Packs the first word, and the further words that the count after its tag covers. Returns the number of words and of
+/// packed bytes; `None` if there is no room.
 #[inline]
 fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
     let word = first_word(bytes);
@@ -58,7 +59,8 @@ fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
     }
     let (_, out) = out.split_first_mut()?;
     if tag != u8::MAX {
-        // The room may be larger than needed, so that each byte is stored without a test.
+        // A store of eight bytes needs room for eight bytes, even if fewer are used: each byte is stored without a
+        // test.
         let room = out.first_chunk_mut::<WORD>()?;
         let mut at = 0;
         for byte in word.to_le_bytes() {
@@ -81,7 +83,7 @@ fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
     Some((1 + count, 1 + WORD + 1 + length))
 }
 
-/// Returns the number of bytes that packed bytes stand for.
+/// Returns the number of bytes that the packed bytes unpack to.
 ///
 /// # Errors
 /// [`Malformed`]: they end within a word.
@@ -159,7 +161,7 @@ fn first_word(bytes: &[u8]) -> u64 {
 #[inline]
 const fn tag(word: u64) -> u8 {
     const LOW: u64 = u64::from_le_bytes([0x7f; WORD]);
-    // The highest bit of each byte, then side by side.
+    // Sets the highest bit of each byte that is not zero, and then collects these bits in one byte.
     let bytes = (((word & LOW) + LOW) | word) & !LOW;
     ((bytes >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

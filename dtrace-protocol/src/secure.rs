@@ -7,7 +7,7 @@
 //! | who | bytes | |
 //! |---|---|---|
 //! | consumer | 8 | [`PREAMBLE`] |
-//! | | 2 + 48 | the first message of the handshake, its length in front of it |
+//! | | 2 + 48 | the first message of the handshake, preceded by its length |
 //! | kernel | 8 | [`PREAMBLE`], with its own version |
 //! | | 2 + 48 | the second message, likewise |
 //! | both, from then on | 2 + n | transport messages with at least one byte of the stream in them: at most [`MESSAGE`] bytes |
@@ -38,7 +38,8 @@ use crate::{Header, Reply, TooLong, Writer};
 /// The version of this layer.
 pub const VERSION: u8 = 1;
 
-/// The first bytes of each side. The last byte is [`VERSION`]. No consumer without this layer begins with them.
+/// The first bytes of each side. The last byte is [`VERSION`]. The first bytes of a consumer without this layer are
+/// always different.
 pub const PREAMBLE: [u8; 8] = [b'd', b't', b'r', b'a', b'c', b'e', b'+', VERSION];
 
 /// The protocol's name in Noise.

@@ -6,11 +6,11 @@
 //! reaches through a thunk that preserves every register. The evaluator gets the locals that the expression uses by
 //! value, in words, because taking a local's address would force it onto the stack, again on the hot path.
 //!
-//! The evaluator is a closure, so every name in the expression means what it means where the expression stands. The macro
-//! takes a name out of the closure's captures only if it is certain that the name is a local's. It wraps that local in a
-//! [`Local`], with the expression's own token, and calls its method `capture`. Method resolution picks the capture by the
-//! local's type: a copy if it is `Copy`, the pointer if it is a `&mut`, and otherwise its address, which is correct for
-//! every type but not free. The remaining captures of the closure reach the evaluator as the bits of the closure.
+//! The evaluator is a closure, so every name in the expression has the same meaning as at the site. The macro removes a
+//! name from the closure's captures only if the name is certainly a local's. It wraps that local in a [`Local`], with
+//! the expression's own token, and calls its method `capture`. Method resolution selects the capture by the local's
+//! type: a copy if the type is `Copy`, the pointer if it is a `&mut`, and otherwise the address, which is correct for
+//! every type but has a cost. The other captures of the closure reach the evaluator as the bits of the closure.
 //!
 //! # Lifetimes
 //!

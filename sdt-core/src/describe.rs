@@ -3,7 +3,7 @@
 //! On illumos's native route, the module contains only the names of symbols for its probes. The description adds their
 //! providers and the types of their arguments. Other routes have records, and no description.
 //!
-//! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
+//! The section is text: lines of words with tabs between them. It can contain NULs anywhere; readers ignore them.
 //!
 //! ```text
 //! probe  HASH  SYMBOL  PROVIDER  NAME
@@ -150,7 +150,8 @@ mod left {
         }
     }
 
-    /// Eight letters of the name of the native type of the argument at an index; none if there is no such argument.
+    /// Returns eight letters of the name of the native type of the argument at an index; 0 if there is no such
+    /// argument.
     pub const fn letters(types: ArgTypes, index: usize, eight: usize) -> u64 {
         let (mut before, mut i) = (0, 0);
         while i < types.len() {

@@ -136,7 +136,8 @@ where
 /// Whether the names of probes begin with the names of their providers.
 pub const LISTS_PROVIDERS: bool = cfg!(sdt_site = "call");
 
-/// A probe whose name with the name of its provider is too long; `IS_LISTED_SO` if DTrace lists it with this name.
+/// A probe whose name is too long together with the name of its provider. `IS_LISTED_SO` is true if DTrace lists the
+/// probe under the combined name.
 #[derive(Debug)]
 pub struct LongListed<const IS_LISTED_SO: bool>;
 

@@ -5,7 +5,7 @@
 //! `.sdt_types`, which is not loaded; `cargo sdt dlib` makes a D library from it. Elsewhere it is `sdt_types`, which is
 //! part of the image: a host of `sdt-framework` passes it to consumers ([`declared`](crate::declared)).
 //!
-//! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
+//! The section is text: lines of words with tabs between them. It can contain NULs anywhere; readers ignore them.
 //!
 //! ```text
 //! provider  NAME
@@ -36,7 +36,7 @@ use crate::name::TypeName;
 /// The greatest number of dimensions of an array in a described struct.
 const DIMENSIONS: usize = 3;
 
-/// A type that a field of a described struct can have: one that has a [C name](CType), or an array of such.
+/// A type that a field of a described struct can have: a type with a [C name](CType), or an array of such types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no C type, so D cannot read a struct with this field",
     label = "no C type",

@@ -13,15 +13,15 @@
 //!
 //! # What this is
 //!
-//! The part of a traced image that is in the image: declarations, firing sites, and what ties them to DTrace. A site
-//! is one nop and a record of where it is, in a linker set. While its probe is disabled, a function with a site is
-//! the function without it and that one nop: no load, no compare, no register set up or saved. Arguments are
-//! evaluated when the probe is enabled, in a cold block that the patched nop leads to.
+//! This crate is the part of the tracing system that is linked into the traced image: declarations, firing sites, and
+//! the connection to DTrace. A site is one nop, and a record of its address in a linker set. While a probe is disabled,
+//! a site adds only this nop to its function: no load, no compare, no additional register. Arguments are evaluated only
+//! while the probe is enabled, in a cold block to which the patched nop jumps.
 //!
 //! # What it is not
 //!
-//! It records nothing and runs no D: that is the framework's part, DTrace's in FreeBSD and illumos, `sdt-framework`'s in
-//! kernels that have none. It allocates nothing, and starts nothing by itself.
+//! This crate does not record hits or run D programs. The framework does: DTrace on FreeBSD and illumos,
+//! `sdt-framework` in kernels without DTrace. This crate allocates no memory and starts no threads.
 //!
 //! # Two routes
 //!
@@ -40,32 +40,33 @@
 //! SDT_PATCH = "jump"
 //! ```
 //!
-//! They are no features on purpose. Cargo joins the features that all crates of a build ask for, and one crate would
-//! change how every probe of the module works. `build.rs` of this crate is the only place that reads them.
+//! These settings are deliberately not Cargo features. Cargo unites the features that all crates of a build request, so
+//! a single crate could change all probes of the module. Only `build.rs` of this crate reads them.
 //!
 //! # Without probes
 //!
-//! With feature `off` names, numbers and types of arguments are checked as ever, and nothing is left of a probe: no nop,
-//! no record, no code. [`attach`] finds nothing to register. It is for the crate that makes the image to switch on, by a
-//! feature of its own; a library would switch it on for the whole image.
+//! With feature `off`, the compiler still checks the names, numbers and types of arguments, but probes leave nothing in
+//! the image: no nop, no record, no code. [`attach`] then registers nothing. Only the crate that builds the image
+//! should enable `off`, by a feature of its own, because a library would disable the probes of the whole image.
 //!
 //! # Programs on Linux
 //!
-//! With feature `stapsdt` the same probes are in a Linux program's `.note.stapsdt`, where `bpftrace -l 'usdt:./program:*'`, `perf`
-//! and `stap` find them, with semaphores: `proc::exec_success` is `proc:exec_success` there. Arguments are evaluated while such a
-//! tracer wants the probe, or the framework. A site costs a load and a test more. It is for x86_64, aarch64 and riscv64; elsewhere,
-//! in kernels and with feature `off` it leaves nothing.
+//! With feature `stapsdt`, the probes of a Linux program are also in its section `.note.stapsdt`, with semaphores.
+//! `bpftrace -l 'usdt:./program:*'`, `perf` and `stap` find them there: `proc::exec_success` is `proc:exec_success`. A
+//! site evaluates its arguments while such a tracer uses the probe, or while it is enabled in the framework. Each site
+//! costs an additional load and test. The feature works on x86_64, aarch64 and riscv64. On other architectures, in
+//! kernels and with feature `off` it adds nothing.
 //!
 //! # Processors without compare-and-swap
 //!
-//! A Cortex-M0, for one: `portable-atomic` makes up for it there, and there alone. The program chooses how, by a feature of that
-//! crate: `critical-section`, or `unsafe-assume-single-core`.
+//! On processors without compare-and-swap, such as the Cortex-M0, this crate uses the atomics of `portable-atomic`. The
+//! program selects their implementation by a feature of that crate: `critical-section` or `unsafe-assume-single-core`.
 //!
-//! # Where to read on
+//! # Further documentation
 //!
-//! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,
-//!   [`layout`] what D can look into.
-//! - To make a kernel module of it: `freebsd`, `illumos`, each compiled for its system; and the example module.
+//! - To add probes to a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]. [`arg`] lists the types of
+//!   arguments, and [`layout`] describes structs for D programs.
+//! - To build a kernel module: `freebsd` and `illumos` (each is compiled for its system only), and the example module.
 //! - For probes that only become known at run time (on the provider route): [`runtime`].
 //! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`], [`site`], [`frames`].
 //! - How it works inside: `docs/architecture.md` of the project.
@@ -75,17 +76,18 @@
 //! No safe function of this crate can cause undefined behaviour. The few `unsafe` functions and traits document what a host
 //! must guarantee:
 //!
-//! - [`attach::attach`]: the breakpoint handler is there before, and the image stays until after [`attach::detach`].
-//! - [`patch::Patcher`]: text is written as it says.
-//! - [`patch::set_mode`]: who may call it, and where.
-//! - [`ops::Framework::register`]: the functions of the table stay.
+//! - [`attach::attach`]: the breakpoint handler is installed before, and the image is not unloaded before
+//!   [`attach::detach`] has succeeded.
+//! - [`patch::Patcher`]: its functions write text as documented.
+//! - [`patch::set_mode`]: the caller is allowed to call the patcher.
+//! - [`ops::Framework::register`]: the functions of the ops table stay loaded until the provider is unregistered.
 //!
 //! # Probe context
 //!
-//! What runs between a hit and the end of recording may run anywhere: interrupts off, any lock held,
-//! inside another trap. It takes no lock, allocates nothing and calls nothing that can be probed. The
-//! documentation of every function that runs there says so. An argument expression is the exception:
-//! it is the firing function's own code and runs in that function's context.
+//! Code between a hit and the end of its recording is in probe context. It may run anywhere: with interrupts off, with
+//! any lock held, inside another trap. It must not take a lock, allocate memory, or call a function that can contain a
+//! probe. The documentation of each function states whether it may be called in probe context. Argument expressions are
+//! an exception: they are code of the firing function, and run in its context.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_debug_implementations)]
 

@@ -4,8 +4,8 @@ use crate::ops::ARG_TYPE_LEN;
 
 /// The C name of an argument's type, as D sees it: at most 127 bytes, NUL-terminated in memory.
 ///
-/// Made and joined in constants, so that a name which is too long is a compile error. That is why it is no
-/// `heapless::CString`, which cannot be made or joined there; and its bytes lie as `dtrace_argdesc_t` has them.
+/// Names are created and joined at compile time, so a name that is too long is a compile error. `heapless::CString`
+/// cannot do this in constants. The bytes have the layout of `dtrace_argdesc_t`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct TypeName {
@@ -22,8 +22,8 @@ impl TypeName {
         Self { bytes: [0; ARG_TYPE_LEN] }.with(text)
     }
 
-    /// The name of a pointer to this type: `struct proc` becomes `struct proc *`, `char *` becomes
-    /// `char **`.
+    /// Returns the name of a pointer to this type: for `struct proc` it is `struct proc *`, for `char *` it is `char
+    /// **`.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -32,7 +32,7 @@ impl TypeName {
         if self.bytes[self.len() - 1] == b'*' { self.with("*") } else { self.with(" *") }
     }
 
-    /// The name with a number behind it: `struct block` and 2 is `struct block_2`.
+    /// Returns the name with `_` and a number appended: for `struct block` and 2 it is `struct block_2`.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -64,17 +64,18 @@ impl TypeName {
         }
     }
 
-    /// The name with the NULs that fill its buffer, as `dtrace_argdesc_t` holds it.
+    /// Returns the name with the NULs that fill its buffer, as in `dtrace_argdesc_t`.
     pub const fn as_bytes(&self) -> &[u8; ARG_TYPE_LEN] {
         &self.bytes
     }
 
-    /// Eight letters of the name, as they lie in memory: what assembly can take of it is numbers.
+    /// Returns eight letters of the name as a number, in the order of memory, for assembly that can only use numeric
+    /// constants.
     pub(crate) const fn letters(&self, index: usize) -> u64 {
         u64::from_ne_bytes(self.bytes.as_chunks().0[index])
     }
 
-    /// Returns whether it is no name.
+    /// Returns whether the name is empty.
     #[cfg(all(target_os = "freebsd", sdt_route = "native"))]
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes[0] == 0

@@ -1,11 +1,10 @@
 //! The provider ops table and the framework it registers with.
 //!
-//! [`ProviderOps`] is DTrace's `dtrace_pops_t`: the table of functions by which a framework asks
-//! a provider for its probes and tells it which of them to enable. [`Framework`] is the other
-//! direction: `dtrace_register` and its family, as a trait, so that the same provider code talks to
-//! FreeBSD's and illumos's DTrace or to `sdt-framework`.
+//! [`ProviderOps`] is DTrace's `dtrace_pops_t`: the table of functions that a framework calls, to let a provider create
+//! probes, and to enable and disable them. [`Framework`] is the opposite direction: `dtrace_register` and its family as
+//! a trait, so that the same provider code works with DTrace of FreeBSD and illumos, and with `sdt-framework`.
 //!
-//! The table and what its functions are given are `dtrace-abi`'s.
+//! The types of the table, and of the arguments of its functions, are defined in `dtrace-abi`.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
@@ -21,14 +20,14 @@ pub use dtrace_abi::ops::{
 };
 pub use dtrace_abi::stability::{Attribute, Class, ProviderAttr, Stability};
 
-/// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework. In the kernels it is
-/// an address, so those functions of a [`Framework`] that take one are `unsafe`.
+/// The id of a registered provider (`dtrace_provider_id_t`). Only its framework interprets it. In FreeBSD and illumos
+/// it is an address, so the functions of [`Framework`] that take one are `unsafe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct ProviderId(usize);
 
 impl ProviderId {
-    /// The provider that a framework knows by this number.
+    /// Returns the id with this number.
     pub const fn new(id: usize) -> Self {
         Self(id)
     }
@@ -39,13 +38,13 @@ impl ProviderId {
     }
 }
 
-/// Why the framework refused, with the number the kernels use for it.
+/// The reason why the framework refused a request, with the error number of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FrameworkError {
     /// EINVAL: a name, an attribute, the privileges or the ops table is not acceptable.
     Invalid,
-    /// EBUSY: a probe of the provider is enabled, or a consumer is there; nothing was changed.
+    /// EBUSY: a probe of the provider is enabled, or a consumer is open; nothing was changed.
     Busy,
     /// EAGAIN: the provider was invalidated and its enablings are being reaped; try again.
     Again,
@@ -62,8 +61,8 @@ pub enum FrameworkError {
 }
 
 impl FrameworkError {
-    /// From an error number that is not 0. The small numbers are the same on FreeBSD and illumos;
-    /// EAGAIN is 35 on FreeBSD and 11 elsewhere.
+    /// Returns the error for a kernel's error number, which is not 0. The small numbers are the same on FreeBSD and
+    /// illumos; EAGAIN is 35 on FreeBSD and 11 elsewhere.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             22 => Self::Invalid,
@@ -77,7 +76,7 @@ impl FrameworkError {
         }
     }
 
-    /// The kernel's number for it.
+    /// Returns the error number of the kernel.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Invalid => 22,
@@ -121,20 +120,20 @@ impl core::fmt::Display for FrameworkError {
 
 impl core::error::Error for FrameworkError {}
 
-/// The framework a provider registers with: `dtrace_register(9)` and its family.
+/// The framework with which a provider registers: `dtrace_register(9)` and its family.
 ///
 /// Implemented by the bindings to FreeBSD's and illumos's DTrace and by `sdt-framework`.
 /// All functions but [`hit`](Self::hit) may sleep and take the framework's locks; none of them
 /// may be called from an ops function unless that function's documentation allows it.
 ///
 /// # Safety
-/// An image is unloaded once its providers are unregistered. So an implementation calls the ops that
-/// [`register`](Self::register) was given with the `arg` and the `parg`s that belong to them, in the contexts
-/// that [`ProviderOps`] states, and never again after [`unregister`](Self::unregister) has returned `Ok`; and it
-/// does with an id what [`hit`](Self::hit) says.
+/// An image is unloaded after its providers are unregistered. Therefore an implementation calls the ops of
+/// [`register`](Self::register) only with the `arg` and the `parg`s that were passed with them, in the contexts that
+/// [`ProviderOps`] states, and never after [`unregister`](Self::unregister) has returned `Ok`. [`hit`](Self::hit)
+/// treats the id as its documentation states.
 pub unsafe trait Framework: Sync {
-    /// The `getargval` to put into the ops tables of providers that register here: a framework whose
-    /// [`hit`](Self::hit) drops an argument supplies a function that finds it again.
+    /// Returns the op `getargval` for providers that register here. A framework whose [`hit`](Self::hit) drops
+    /// arguments supplies a function that finds them again.
     fn getargval(&self) -> Option<GetArgVal> {
         None
     }
@@ -203,8 +202,7 @@ pub unsafe trait Framework: Sync {
     /// `stack()` has to skip between [`hit`](Self::hit) and the function that fired.
     ///
     /// # Safety
-    /// As [`unregister`](Self::unregister); and the provider's ops are sound to call with `parg`, as
-    /// with the `arg` that it was registered with.
+    /// Those of [`unregister`](Self::unregister). The provider's ops must be sound to call with `parg`.
     ///
     /// # Errors
     /// [`FrameworkError::Full`] when there is no room, [`FrameworkError::NotFound`] when the
@@ -219,12 +217,12 @@ pub unsafe trait Framework: Sync {
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError>;
 
-    /// A probe was hit (`dtrace_probe`). `id` is where its provider keeps the probe's id while it is
-    /// enabled; at other times it is 0, and the framework ignores the hit.
+    /// Records a hit of a probe (`dtrace_probe`). `id` is the variable in which the provider stores the probe's id
+    /// while the probe is enabled. At other times it is 0, and the framework ignores the hit.
     ///
-    /// The id is loaded once, with interrupts off, and they stay off until the hit is recorded. A probe
-    /// is destroyed only after it was disabled and every CPU has since had interrupts on, so the id that
-    /// is found is still that of the probe.
+    /// The framework loads the id once, with interrupts off, and they stay off until the hit is recorded. A probe is
+    /// destroyed only after it was disabled and every CPU has since had interrupts on. Therefore the loaded id still
+    /// belongs to the probe.
     ///
     /// Arguments the probe does not have are 0. FreeBSD's and illumos's `dtrace_probe` carry five;
     /// their bindings leave the others to [`ProviderOps::getargval`].
@@ -233,8 +231,7 @@ pub unsafe trait Framework: Sync {
     /// allocates nothing.
     ///
     /// # Safety
-    /// `id` is set to the id of a probe of this framework by the `enable` op of that probe, and to 0 by its
-    /// `disable` op before that returns, and nothing else changes it. (The kernels' `dtrace_probe` does not check
-    /// an id.)
+    /// Only the `enable` and `disable` ops of one probe of this framework change `id`: `enable` sets it to the probe's
+    /// id, and `disable` sets it to 0 before it returns. (The kernels' `dtrace_probe` does not check ids.)
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]);
 }

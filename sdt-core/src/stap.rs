@@ -16,10 +16,10 @@
 /// | arm | |
 /// |---|---|
 /// | `@site` | a site: that of the route, and the semaphore's test |
-/// | `@group` | whether any of several probes is enabled: each has its own semaphore, so each is asked |
+/// | `@group` | tests whether any of several probes is enabled: each probe has its own semaphore, so it tests each |
 /// | `@note` | the note, and the nop that it names; the words are in registers there |
-/// | `@semaphore` | whether a tracer wants the probe: its semaphore, which is defined wherever it is asked for, and of which the linker keeps one |
-/// | `@words` | where words are, as notes say it |
+/// | `@semaphore` | tests whether a tracer uses the probe, by its semaphore. Each use defines the semaphore, and the linker keeps one definition |
+/// | `@words` | the locations of the words, in the syntax of notes |
 #[cfg(sdt_stap)]
 #[doc(hidden)]
 #[macro_export]
@@ -37,7 +37,7 @@ macro_rules! __sdt_stap {
     (@group $provider:path, $listed:literal, [$($each:expr),*]) => { $($each)||* };
     (@note [$provider:literal $name:literal $semaphore:literal], [$($word:ident)*]) => {{
         const _: $crate::__private::Promise = __SDT_PROMISE;
-        // SAFETY: a nop, and a note in a section that is not written to.
+        // SAFETY: the assembly is a nop, and a note in a read-only section.
         unsafe {
             ::core::arch::asm!(
                 "77: nop",
@@ -54,7 +54,8 @@ macro_rules! __sdt_stap {
                 ::core::concat!(".asciz \"", $crate::__sdt_stap!(@words $($word)*), "\""),
                 "82: .balign 4",
                 ".popsection",
-                // By this address tracers tell whether a file was changed after it was linked. Retained, as only notes refer to it.
+                // Tracers compare this address with the section's to detect that the file was changed after linking.
+                // Retained, because only notes refer to it.
                 ".ifndef _.stapsdt.base",
                 ".pushsection .stapsdt.base, \"aGR\", @progbits, .stapsdt.base, comdat",
                 ".weak _.stapsdt.base",
@@ -75,7 +76,8 @@ macro_rules! __sdt_stap {
             #[link_name = $semaphore]
             static SEMAPHORE: ::core::sync::atomic::AtomicU16;
         }
-        // SAFETY: no instruction; a section of its own. By the promise, a symbol of the macros', of an aligned word of 16 bits.
+        // SAFETY: the assembly has no instruction, and only its own section. It defines the symbol as an aligned 16-bit
+        // word; by the promise, the symbol is the probe's own, which only these macros define.
         unsafe {
             ::core::arch::asm!(
                 ::core::concat!(".ifndef ", $semaphore),

@@ -20,8 +20,8 @@ pub const BREAKPOINT_LEN: usize = 0;
 /// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
 /// hot path.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
-/// read memory through arguments, and the framework writes.
+/// The assembly omits four options: `nostack`, because it pushes words; `preserves_flags`, because the thunk changes
+/// flags; `nomem` and `readonly`, because consumers read memory through arguments and the framework writes memory.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {
@@ -55,9 +55,9 @@ macro_rules! __sdt_arch {
 
 /// `asm!` in a cold block, with the registers that a call there clobbers.
 ///
-/// Of the general registers: that of the return address, the two that a linker's veneer may change on the way of a
-/// `bl` (AAPCS64, 6.1.1: IP0 and IP1), and x18, except where `__sdt_x18!` says that it is the platform's. In a kernel
-/// there are no vector registers to lose.
+/// The clobbered general registers are that of the return address, the two that a linker's veneer may change during a
+/// `bl` (AAPCS64, 6.1.1: IP0 and IP1), and x18, unless `__sdt_x18!` reserves it for the platform. A kernel has no
+/// vector registers to lose.
 #[cfg(not(target_feature = "neon"))]
 #[doc(hidden)]
 #[macro_export]
@@ -67,12 +67,12 @@ macro_rules! __sdt_asm {
     };
 }
 
-/// `asm!` in a cold block, where the target has vector registers (user-land hosts). The called functions may use them,
-/// so they are clobbers: all that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function
-/// can have it (`target_feature`) where the crate has not. Not v8 to v15: a function that loses their low halves has to
-/// save these, on the hot path. The thunks preserve them, all 128 bits. They do not preserve the upper part of SVE's z8
-/// to z15, so a function must not keep a value there across a site. (Rust has no types for it, and compilers do not use
-/// it on their own.)
+/// `asm!` in a cold block, on targets with vector registers (user-land hosts). The called functions may use them, so
+/// all caller-saved ones are clobbers (AAPCS64, 6.1.2). This includes the registers of SVE, because a single function
+/// can use it (`target_feature`) even if the crate does not. v8 to v15 are not clobbers: only their low halves are
+/// callee-saved, so the compiler would save these on the hot path. Instead, the thunks preserve all 128 bits of them.
+/// They do not preserve the upper part of SVE's z8 to z15, so a function must not keep a value there across a site.
+/// (Rust has no types for it, and compilers do not use it on their own.)
 #[cfg(target_feature = "neon")]
 #[doc(hidden)]
 #[macro_export]
@@ -138,8 +138,7 @@ macro_rules! __sdt_x18 {
     }};
 }
 
-/// The instructions by which a thunk saves v8 to v15 and restores them. Called functions preserve only their low
-/// halves.
+/// Emits nothing: without vector registers, a thunk has none to save.
 #[cfg(not(target_feature = "neon"))]
 macro_rules! vectors {
     ($which:ident) => {
@@ -147,7 +146,8 @@ macro_rules! vectors {
     };
 }
 
-/// See the variant without vector registers.
+/// Emits the instructions by which a thunk saves v8 to v15 and restores them. Called functions preserve only their low
+/// halves.
 #[cfg(target_feature = "neon")]
 macro_rules! vectors {
     (save) => {

@@ -11,7 +11,7 @@
 //! | `__sdt_leave!` | entries of the linker sets, all code of a site | route, feature `off` |
 //! | `__sdt_site!` | the firing site | form of the site |
 //! | `__sdt_arch!` | the site's instruction, the calls of the thunks | architecture |
-//! | `__sdt_asm!` | `asm!` with what a call in a cold block clobbers | architecture, its vector registers |
+//! | `__sdt_asm!` | `asm!` with the registers that a call in a cold block clobbers | architecture, its vector registers |
 //! | `__sdt_stap!` | notes and semaphores | feature `stapsdt` |
 //! | `__sdt_types!` | text for D | feature `off` |
 //!

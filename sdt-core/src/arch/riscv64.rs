@@ -6,8 +6,8 @@ use core::ffi::c_void;
 
 use dtrace_abi::site::{Encoding, riscv64};
 
-/// The instructions of a site. The target has 2-byte instructions if it has the extension C, or of that at least Zca, the part
-/// without floating-point registers.
+/// The instructions of a site. The target has 2-byte instructions if it has the extension C, or at least Zca, the part
+/// of C without floating-point instructions.
 pub const ENCODING: Encoding = if cfg!(any(target_feature = "c", target_feature = "zca")) {
     riscv64::ENCODING
 } else {
@@ -29,8 +29,8 @@ pub const BREAKPOINT_LEN: usize = 0;
 /// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
 /// hot path.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
-/// read memory through arguments, and the framework writes.
+/// The assembly omits four options: `nostack`, because it pushes words; `preserves_flags`, because the thunk changes
+/// flags; `nomem` and `readonly`, because consumers read memory through arguments and the framework writes memory.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {
@@ -77,11 +77,11 @@ macro_rules! __sdt_asm {
     }};
 }
 
-/// `asm!` in a cold block. Where the target has floating-point registers (user-land hosts), the called functions may
-/// use them, so they are clobbers: all that are caller-saved (RISC-V calling conventions, 1.0, 1.2 and 1.3), those of V
-/// as well, because a single function can have it (`target_feature`) where the crate has not. Every `asm!` without
-/// `preserves_flags` clobbers vl, vtype and similar registers. fs0 to fs11 are no clobbers, because the ABIs with D
-/// preserve them; hosts with floating-point registers and an ABI without them are not supported.
+/// `asm!` in a cold block, on targets with floating-point registers (user-land hosts). The called functions may use
+/// them, so all caller-saved ones are clobbers (RISC-V calling conventions, 1.0, 1.2 and 1.3). This includes the
+/// registers of V, because a single function can use it (`target_feature`) even if the crate does not. Every `asm!`
+/// without `preserves_flags` clobbers vl, vtype and similar registers. fs0 to fs11 are not clobbers, because the ABIs
+/// with D preserve them; hosts with floating-point registers and an ABI without them are not supported.
 #[cfg(any(target_feature = "f", target_feature = "v"))]
 #[doc(hidden)]
 #[macro_export]

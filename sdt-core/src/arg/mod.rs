@@ -2,17 +2,17 @@
 //!
 //! | a Rust type | D's arguments | |
 //! |---|---|---|
-//! | integers of up to 64 bits, `bool` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
+//! | integers of up to 64 bits, `bool` | one: `int`, `uint64_t`, ... | `NonZero` like the integer in it |
 //! | `char` | one: `uint32_t` | `printf("%wc", (int)args[0])` shows it |
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
-//! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
+//! | pointers, references, `NonNull` to a type with a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
 //! | `&CStr` | one: `char *` | a string by `stringof(args[0])` |
 //! | `&str`, `&[u8]` | two: address and length | a [`string`](#text), `size_t`; on FreeBSD and illumos `char *`, `size_t` |
 //! | `&[T]` | two: address and length, in elements | `T *`, `size_t` |
-//! | `Option` of a reference, a pointer or text | as without | 0 is none |
+//! | `Option` of a reference, a pointer or text | as without `Option` | 0 means `None` |
 //! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
 //! | newtypes, enums without data | one, by `#[derive(Argument)]` | `enum link_state`, with the names of its constants |
-//! | [`Shown`] | one: a `string`; on FreeBSD and illumos `char *` | what `Display` or `Debug` says, formatted if the probe is enabled |
+//! | [`Shown`] | one: a `string`; on FreeBSD and illumos `char *` | the text that `Display` or `Debug` writes, formatted if the probe is enabled |
 #![cfg_attr(
     feature = "serde",
     doc = "| [`Json`] | one, as `Shown` | a value as JSON, serialised if the probe is enabled |"
@@ -206,7 +206,7 @@ pub trait Words: Copy + sealed::Sealed {
 }
 
 mod sealed {
-    /// Only these types implement it.
+    /// Prevents implementations of [`Words`](super::Words) for other types.
     pub trait Sealed {}
     impl Sealed for [u64; 1] {}
     impl Sealed for [u64; 2] {}
@@ -237,7 +237,7 @@ impl Words for [u64; 2] {
 /// ```
 /// use sdt_core::arg::Argument;
 ///
-/// /// For D: what it holds, `uint16_t`.
+/// /// In D: `uint16_t`, the type of its field.
 /// #[derive(Argument)]
 /// struct Port(u16);
 ///
@@ -362,7 +362,7 @@ c_names! {
     char: "uint32_t";
 }
 
-/// `c_char` is `i8` or `u8`, by architecture; a pointer to either is C's `char *`.
+/// Returns the C name of `i8` or `u8`: `char` if this type is `c_char` on the target, otherwise `otherwise`.
 const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
     TypeName::new(if is_char { "char" } else { otherwise })
 }

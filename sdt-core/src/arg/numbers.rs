@@ -42,7 +42,8 @@ macro_rules! numbers {
     )*};
 }
 
-// Through the 64-bit integer of the same signedness, so that the sign is kept. Words of 64 bits only: `usize` is a word.
+// Each number is converted through the 64-bit integer of the same signedness, so that its sign is kept. `usize` and
+// `isize` are cast, because only targets with 64-bit words are supported.
 numbers! {
     u8: "uint8_t", |value| u64::from(value);
     u16: "uint16_t", |value| u64::from(value);

@@ -115,8 +115,8 @@ impl<const SIZE: usize> Shown<SIZE> {
     }
 }
 
-/// Keeps the part that fits, and then returns an error, which ends the formatting unless the value ignores it. Text
-/// after the error is discarded.
+/// A writer that keeps the part of the text that fits, and then returns an error. The error ends the formatting, unless
+/// the value ignores it. Text after the error is discarded.
 struct Writer<'s, const SIZE: usize> {
     shown: &'s mut Shown<SIZE>,
     is_full: bool,
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(show("a\0b").as_str(), "a?b");
     }
 
-    /// The text is cut where `Display` fails.
+    /// If `Display` fails, the text ends there.
     #[test]
     fn what_fails_is_cut_too() {
         struct Fails;

@@ -6,7 +6,7 @@ use super::{ArgType, Argument, Value, Words, words_of};
 /// only one error.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
-    /// A single word is here twice.
+    /// Two words. A single word is stored twice.
     words: [u64; 2],
     count: usize,
 }

@@ -31,8 +31,9 @@ impl Trampoline {
 
 /// The result of an evaluator.
 ///
-/// A `return` or a `?` that comes out of a macro would leave the evaluator, and not the function in which it seems to
-/// stand. User code cannot create this type, so the compiler rejects such a `return`, with this name in the message.
+/// A `return` or a `?` in the expansion of a macro would return from the evaluator, and not from the function in which
+/// the macro is called. User code cannot create this type, so the compiler rejects such a `return`, with this name in
+/// the message.
 #[derive(Debug)]
 pub struct AMacroInAnArgumentMustNotReturn(pub(super) ());
 
@@ -59,7 +60,7 @@ impl Frame {
         words: &[u64],
         count: usize,
     ) -> AMacroInAnArgumentMustNotReturn {
-        // Words lie as far apart as the cold block of a site puts them.
+        // The words are `WORD_STRIDE` words apart, as on the stack of a site.
         let mut spread = [0; ARGS * WORD_STRIDE];
         for (place, word) in spread.iter_mut().step_by(WORD_STRIDE).zip(words) {
             *place = *word;
@@ -82,8 +83,8 @@ impl<C: Captures, F: Fn(C::Accesses, Frame) -> AMacroInAnArgumentMustNotReturn> 
 /// Runs the evaluator `F` over `C`. Its thunk calls this.
 ///
 /// # Safety
-/// `words` points to the words of `C`, and if `F` has a size to its bits or its address behind them, as [`ClosureBy::of`]
-/// says. `frame` is the frame pointer of the thunk.
+/// `words` points to the words of `C`. If `F` is not zero-sized, its bits or its address follow these words, as
+/// [`ClosureBy::of`] selects. `frame` is the frame pointer of the thunk.
 pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Evaluator<C>>(
     words: *const Words,
     frame: *const c_void,
@@ -140,7 +141,7 @@ macro_rules! evaluate {
         impl<$($type: Capture),*> Evaluate for evaluate!(@list () $([&$type])*) {
             #[inline(always)]
             fn evaluate<F: Evaluator<Self>>(self, evaluator: F, trampoline: Trampoline) {
-                // It is `()` on most routes.
+                // Unused on most routes, where it is `()`.
                 _ = trampoline;
                 let evaluate!(@list () $([$name])*) = self;
                 $(let [$low, $high] = $name.words();)*

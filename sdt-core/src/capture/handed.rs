@@ -107,8 +107,8 @@ impl<T, S> Capture for Copied<T, S> {
         if Self::BY_VALUE {
             CopyAccess(words.cast())
         } else {
-            // SAFETY: by the contract of this function, `words` are those of `Copied::words`. That is not `BY_VALUE`, so
-            // it made them by `address`: an address, twice.
+            // SAFETY: by the contract of this function, `words` are those of `Copied::words`. `BY_VALUE` is false, so
+            // `address` created them: each is the address of the local or of its copy.
             CopyAccess(unsafe { words.cast::<*const T>().read() })
         }
     }
@@ -125,9 +125,9 @@ impl<T> CopyAccess<T> {
     /// One run of the evaluator got both this access and the frame.
     #[inline(always)]
     pub unsafe fn within(self, _: &Frame) -> &T {
-        // SAFETY: `Copied::access` has made the pointer of the words that the thunk of this run has on its stack, or of
-        // the capture in the cold block. Both stay where they are until the evaluator returns, and the frame, whose
-        // lifetime the result has, does not leave the evaluator.
+        // SAFETY: `Copied::access` has created this pointer: to the words on the stack of this run's thunk, or to the
+        // capture in the cold block. Neither moves before the evaluator returns, and the result cannot outlive the
+        // frame, which does not leave the evaluator.
         unsafe { &*self.0 }
     }
 }

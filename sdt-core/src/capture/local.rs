@@ -5,7 +5,7 @@ use core::ops::Deref;
 
 use super::{Borrowed, Copied};
 
-/// A local variable that an argument expression names. `S` has no size if the name may be, and is, that of a `static mut`.
+/// A local variable that an argument expression names. `S` is zero-sized only if the variable is a `static mut`.
 ///
 /// There are three methods `capture`, for three kinds of types. Method resolution calls the first that fits.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::*;
 
 const DONE: AMacroInAnArgumentMustNotReturn = AMacroInAnArgumentMustNotReturn(());
 
-/// Expands to what a site's macro makes of an argument, without the probe. Its value is that of `$value` in the evaluator.
+/// Expands like an argument in a site's macro, but without a probe. Returns the value of `$value` in the evaluator.
 macro_rules! evaluated {
     ($([$local:ident = $of:expr])* => $value:expr) => {{
         let got = Cell::new(None);

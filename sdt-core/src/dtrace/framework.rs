@@ -14,8 +14,8 @@ use crate::route::frames;
 /// The differences between the kernels that have DTrace.
 ///
 /// # Safety
-/// The functions are DTrace's. What runs in [`without_interrupts`](Self::without_interrupts) is not
-/// interrupted on its CPU, so that `dtrace_sync` waits for its end.
+/// [`functions`](Self::functions) returns DTrace's functions. No other code runs on this CPU during
+/// [`without_interrupts`](Self::without_interrupts), so that `dtrace_sync` waits for its end.
 pub unsafe trait Kernel: fmt::Debug + Sync {
     /// Returns DTrace's functions. The caller has a provider, or is about to register one. Any context.
     fn functions(&self) -> &'static Functions;
@@ -32,7 +32,8 @@ const HIT_FRAMES: u32 = 1;
 #[derive(Clone, Copy, Debug)]
 pub struct Binding<K>(pub K);
 
-// SAFETY: the contract of `Framework` is that of DTrace's provider interface.
+// SAFETY: DTrace calls the ops of a provider only with the registered `arg` and `parg`, in the documented contexts, and
+// never after `dtrace_unregister` has succeeded. `hit` passes an id to `dtrace_probe` only while interrupts are off.
 unsafe impl<K: Kernel> Framework for Binding<K> {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(getargval)

@@ -72,7 +72,7 @@ pub unsafe fn handle_event(
         event::LOAD => unsafe { load(name, module, probes) }
             .inspect(|()| LOADED.store(true, Ordering::Release)),
         event::QUIESCE => module.quiesce(),
-        // SAFETY: the kernel unloads the module.
+        // SAFETY: the kernel has sent `MOD_UNLOAD`, and waits for this function.
         event::UNLOAD if loaded => unsafe { unload(name, module, probes) }
             .inspect(|()| LOADED.store(false, Ordering::Release)),
         event::UNLOAD => Ok(()),
@@ -87,7 +87,8 @@ pub unsafe fn handle_event(
 unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     module.load()?;
     // Probes are attached last, so that no consumer can enable a probe of a module that fails to load.
-    // SAFETY: the kernel loads the module, by the contract of this function.
+    // SAFETY: by the contract of this function, the file stays loaded until `unload` has succeeded, which calls
+    // `detach`, or until this function fails.
     unsafe { probes.attach() }.map_err(|error| {
         print_about(name, format_args!("probes not attached: {error}"));
         if let Err(errno) = module.unload() {
@@ -98,7 +99,7 @@ unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Res
 }
 
 /// # Safety
-/// As [`load`].
+/// The kernel has sent `MOD_UNLOAD`: the file stays loaded until this function returns.
 unsafe fn unload(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     probes.detach()?;
     module.unload().inspect_err(|_| {
@@ -192,7 +193,7 @@ unsafe impl Sync for ModuleData {}
 const_assert_eq!(size_of::<ModuleData>(), 24);
 
 impl ModuleData {
-    /// A module of this name whose events go to `handler`.
+    /// Returns the data of a module with this name. The kernel passes its events to `handler`.
     pub const fn new(name: &'static CStr, handler: EventHandler) -> Self {
         Self { name: name.as_ptr(), handler, private: core::ptr::null_mut() }
     }

@@ -35,7 +35,7 @@ pub struct Driver {
 const_assert_eq!(size_of::<Driver>(), 24);
 
 impl Driver {
-    /// Changes with the layout of the two tables.
+    /// The version of the two tables. It increases when the layout of `Driver` or `Functions` changes.
     pub const VERSION: u32 = 3;
 }
 

@@ -45,7 +45,8 @@ pub fn providers() -> &'static [Provider] {
 /// - The first time, no reference to the image's sites ([`record::sites`]) exists, because this sorts them.
 /// - When the image was attached to another framework before, no thread is on its way there from a site.
 ///
-/// # Errors
+/// - If the image was attached to another framework before, no thread is still between one of its sites and that
+///   framework.
 /// See [`AttachError`]. Nothing stays registered, unless the error [says so](AttachError::must_stay).
 pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError> {
     let mut change = Change::begin().ok_or(AttachError::InProgress)?;
@@ -65,10 +66,11 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
         record::set_linked();
     }
     set_current(&change, Some(attachment));
-    // SAFETY: the caller keeps the image until they are unregistered.
+    // SAFETY: the image is not unloaded before `detach` has unregistered all providers, by the contract of this
+    // function.
     if let Err(cause) = unsafe { register(attachment) } {
-        // A consumer that is open does not keep an invalidated provider, but one that has enabled a
-        // probe of it meanwhile does.
+        // An invalidated provider can be unregistered while consumers are open, unless a consumer has enabled one of
+        // its probes meanwhile.
         primaries().for_each(|registered| provider::invalidate(attachment, registered));
         runtime::invalidate_all();
         return Err(match leave(&change, attachment) {
@@ -115,9 +117,10 @@ pub fn detach() -> Result<(), DetachError> {
         .map_err(Refusal::of_made)
         .and_then(|()| gone.try_for_each(|gone| gone))
     {
-        // Not only providers may be gone: FreeBSD destroys a module's probes before it asks the module
+        // Probes may be missing too, not only providers: FreeBSD destroys a module's probes before it asks the module
         // whether it can be unloaded.
-        // SAFETY: as when they were registered first: `detach` has not succeeded.
+        // SAFETY: this `detach` fails, so the image stays, by the contract of `attach`, until a later `detach` has
+        // succeeded.
         let is_whole = primaries()
             .map(|provider| unsafe { provider::register(attachment, provider) })
             .chain([unsafe { runtime::register_all() }.map_err(Refusal::of_made)])
@@ -125,30 +128,31 @@ pub fn detach() -> Result<(), DetachError> {
         let error = if is_whole { DetachError::Refused } else { DetachError::Reduced };
         return Err(error(refusal));
     }
-    // A batch of another thread may be about to.
+    // Restores the text of all sites now: a batch of another thread may have deferred this.
     patch::settle();
     set_current(&change, None);
     change.to = State::Detached;
     Ok(())
 }
 
-/// Unregisters what could not be attached as a whole. On an error something is still registered.
+/// Unregisters the providers of an image that could not be attached completely. After an error, some providers are
+/// still registered.
 fn leave(change: &Change, attachment: &Attachment) -> Result<(), Refusal> {
     let refusals = primaries()
         .filter_map(|provider| provider::unregister(attachment, provider).err())
         .chain(runtime::unregister_all().err().map(Refusal::of_made));
-    // All of them, even if one refuses.
+    // Unregisters all of them, even if the framework refuses one.
     if let Some(refusal) = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)))
     {
         return Err(refusal);
     }
-    // A batch of another thread may be about to.
+    // Restores the text of all sites now: a batch of another thread may have deferred this.
     patch::settle();
     set_current(change, None);
     Ok(())
 }
 
-/// The first record of each provider name.
+/// Returns the primary record of each provider: the first record of its name.
 fn primaries() -> impl Iterator<Item = &'static Provider> {
     PROVIDERS.iter().filter(|provider| core::ptr::eq(provider.primary(), *provider))
 }

@@ -30,7 +30,8 @@ impl fmt::Debug for Attachment {
 }
 
 impl Attachment {
-    /// The function part of a probe's description: that of all its sites, if it is one and the host knows it.
+    /// Returns the function part of a probe's description: the function of all its sites, if they are in the same
+    /// function and the host knows its name; otherwise `none`.
     pub(crate) fn function(&self, probe: &Probe) -> Name<FUNCTION_NAME_LEN> {
         let mut functions = probe.sites().map(|site| self.patcher.function(site.patchpoint()));
         match functions.next().flatten() {
@@ -47,7 +48,7 @@ static CURRENT: AtomicPtr<Attachment> = AtomicPtr::new(core::ptr::null_mut());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// The framework knows nothing of it.
+    /// The image is not registered with a framework.
     Detached = 0,
     /// A thread is attaching or detaching it.
     Changing = 1,
@@ -57,13 +58,14 @@ pub(crate) enum State {
     Leaving = 3,
 }
 
-/// A [`State`], by number.
+/// The current [`State`] of the image, as a number.
 static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 
 /// The right to attach and detach, which one thread has at a time.
 ///
-/// It is no lock, because its owner calls the framework, which sleeps. No thread waits for it (except for a [`Standstill`](crate::attach::Standstill) to
-/// end): the kernels' linkers load and unload a module once at a time, so a second thread gets an error.
+/// This is not a lock, because its owner calls the framework, which sleeps. No thread waits for it (except for the end
+/// of a [`Standstill`](crate::attach::Standstill)): the kernels' linkers load and unload one module at a time, so a
+/// second thread gets an error.
 pub(crate) struct Change {
     /// The state before the change.
     pub(crate) from: State,
@@ -76,7 +78,7 @@ impl Change {
     /// `None` while another thread has it.
     pub(crate) fn begin() -> Option<Self> {
         let begun = changes::begin();
-        // Acquire and, in `drop`, Release: what one thread wrote is there for the next.
+        // Acquire, with the Release in `drop`: the next thread sees all stores of the previous one.
         let from = match STATE.swap(State::Changing as u8, Ordering::Acquire) {
             0 => State::Detached,
             2 => State::Attached,

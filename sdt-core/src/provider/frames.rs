@@ -157,7 +157,7 @@ pub fn stack_of_hit(
     walk(arch::frame_pointer().addr(), load, is_text, frames)
 }
 
-/// [`stack_of_hit`], from a frame on.
+/// Walks the stack like [`stack_of_hit`], beginning at a frame.
 fn walk(
     start: usize,
     mut load: impl FnMut(usize) -> Option<usize>,

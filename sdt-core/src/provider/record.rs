@@ -36,7 +36,7 @@ macro_rules! word {
     ($($words:literal)*) => { concat!(".quad", $($words)*) };
 }
 
-/// See the variant for 64 bits.
+/// The assembler's directive for words as long as a pointer, on targets with 32-bit pointers.
 #[cfg(target_pointer_width = "32")]
 macro_rules! word {
     ($($words:literal)*) => { concat!(".long", $($words)*) };

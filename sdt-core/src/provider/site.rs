@@ -1,4 +1,4 @@
-//! The firing sites of the image: where they are, and what they do.
+//! The firing sites of the image: their addresses and states.
 
 use dtrace_abi::site::Encoding;
 
@@ -26,7 +26,7 @@ pub fn all() -> &'static [Site] {
     unsafe { record::sites() }.unwrap_or_default()
 }
 
-/// Returns what a site does now, or `None` while the image is not attached.
+/// Returns the current state of a site; `None` while the image is not attached.
 ///
 /// Takes the lock that patching takes: not in probe context.
 pub fn state(site: &Site) -> Option<State> {

@@ -68,7 +68,7 @@ pub(crate) unsafe fn register(
 /// Invalidates the provider of this name, if it is registered.
 pub(crate) fn invalidate(attachment: &Attachment, provider: &Provider) {
     if let Some(id) = provider.id() {
-        // SAFETY: registered, as it has an id.
+        // SAFETY: a provider with an id is registered.
         unsafe { attachment.framework.invalidate(id) };
     }
 }
@@ -79,23 +79,23 @@ pub(crate) fn unregister(
     provider: &'static Provider,
 ) -> Result<(), Refusal> {
     let Some(id) = provider.id() else { return Ok(()) };
-    // SAFETY: registered, as it has an id.
+    // SAFETY: a provider with an id is registered.
     unsafe { attachment.framework.unregister(id) }
         .map_err(|error| Refusal::new(provider.name(), None, error))?;
     provider.set_id(None);
-    // `destroy` has done so already, if the framework had told it.
+    // The framework may not have called `destroy` for each probe.
     provider.probes().for_each(|probe| probe.set_id(None));
     Ok(())
 }
 
-/// Probes are created when the provider is registered, so there is nothing to do. It is there because a framework
-/// wants one of `provide` and `provide_module`.
+/// Does nothing: probes are created when the provider is registered. The op exists because a framework requires
+/// `provide` or `provide_module`.
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 
 unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: `parg` is what `register` gave: a probe's record.
+    // SAFETY: the framework passes the registered `parg`, the address of a primary record, which is a static.
     let probe = unsafe { &*parg.cast::<Probe>() };
-    // Before any site fires.
+    // Stored before the sites are patched, because a patched site fires at once.
     probe.enabled_id().store(id, Ordering::Release);
     let result = patch::enable(probe);
     if result.is_err() {
@@ -107,10 +107,10 @@ unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int
 unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
     // SAFETY: the framework passes the registered `parg`, the address of a primary record, which is a static.
     let probe = unsafe { &*parg.cast::<Probe>() };
-    // `disable` has no result, and the patcher has got the error.
+    // The op `disable` returns nothing, and the patcher has reported the error.
     patch::disable(probe).ok();
     if !patch::is_enabled(probe) {
-        // Hits that are on their way find this.
+        // A hit that has already left its site finds this 0, and the framework ignores it.
         probe.enabled_id().store(0, Ordering::Release);
     }
 }

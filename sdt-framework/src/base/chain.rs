@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 
 use crate::base::sync::{AtomicU32, Ordering, UnsafeCell};
 
-/// A link: 0 is the end, otherwise a node's index and one.
+/// A link: 0 at the end of a chain, otherwise the index of a node plus 1.
 #[derive(Debug)]
 struct Link(AtomicU32);
 
@@ -104,8 +104,8 @@ impl Chain {
     /// Appends a node that has been filled.
     ///
     /// # Safety
-    /// The node is in no chain, and `fill` was called since it last was. One thread at a time changes
-    /// a chain.
+    /// The node is in no chain, and [`fill`](Node::fill) was called after the node left its last chain. One thread at a
+    /// time changes a chain.
     pub(crate) unsafe fn append<T: Copy>(&self, nodes: &[Node<T>], index: usize) {
         let mut link = &self.first;
         while let Some(node) = link.get().and_then(|at| nodes.get(at)) {

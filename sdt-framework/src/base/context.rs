@@ -1,4 +1,4 @@
-//! Probe context, in which functions that wait refuse.
+//! Probe context, in which functions that would wait return an error.
 //!
 //! `Kernel` is a safe trait, and its functions, which run during a clause, can call any safe function of this crate. A function
 //! that takes a lock would wait for its own thread. A function that frees memory waits until every CPU has left probe context; if
@@ -45,7 +45,7 @@ impl Contexts {
         self.0.get(cpu).is_some_and(PerCpu::is_in_probe)
     }
 
-    /// Refuses in probe context.
+    /// Returns an error in probe context.
     ///
     /// Probe context stays on its CPU, so each attempt reads the flag of this CPU. The scheduler can move a thread to another
     /// CPU after `cpu` has returned. Such a thread is refused only if this happens at each attempt, and the previous CPU

@@ -55,7 +55,8 @@ impl Work {
         left < self.left.load(Ordering::Relaxed)
     }
 
-    /// The units that are left at the end of the current hit do not show how many it used.
+    /// Notes that the units left at the end of the current hit do not show how many units the hit used.
+    /// [`may_be_most`](Self::may_be_most) then returns true.
     pub(crate) fn expect(&self) {
         self.left.store(u32::MAX, Ordering::Relaxed);
     }

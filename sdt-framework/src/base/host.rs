@@ -69,8 +69,8 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// They may be off already. Probe context.
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R;
 
-    /// Waits until every CPU has been outside probe context (`dtrace_sync`): an interrupt sent to all
-    /// other CPUs and answered by them will do, since probe context runs with interrupts off.
+    /// Waits until every CPU has been outside probe context (`dtrace_sync`). It is enough to send an interrupt to all
+    /// other CPUs and to wait for their answers, because probe context runs with interrupts off.
     ///
     /// Called by threads with interrupts on, with the framework's lock held: another CPU may be
     /// waiting for that lock, but never with interrupts off.

@@ -48,9 +48,10 @@ impl Rights {
     /// Adds the right to send functions to trace, on hosts that [let](crate::Dtrace::register_functions) consumers do so. It also
     /// needs `KERNEL`.
     ///
-    /// The kernel checks what a consumer sends, but it cannot know where instructions begin. On x86_64, and on riscv64 with
-    /// instructions of 2 bytes, a consumer that lies can have the middle of an instruction replaced, and so crash the kernel or
-    /// change what it does. So grant this only to those who may control the kernel.
+    /// The kernel checks each function that a consumer sends, but it cannot know where instructions begin. On x86_64,
+    /// and on riscv64 with instructions of 2 bytes, a consumer that sends false data can make the kernel replace the
+    /// middle of an instruction. This can crash the kernel or change its behaviour. Therefore grant this right only to
+    /// consumers that may control the kernel.
     #[must_use]
     pub const fn with_functions(self) -> Self {
         Self { functions: true, ..self }

@@ -1,7 +1,7 @@
 //! Atomics and cells. A processor without compare-and-swap has the atomics of `portable-atomic`.
 //!
-//! The tests compile modules of this crate a second time against a `sync` module made of loom's types, so
-//! what loom explores is the code that runs.
+//! The tests compile modules of this crate a second time with a `sync` module of loom's types. So loom explores the
+//! same code that runs in a kernel.
 
 /// The atomic in which a provider keeps the id of an enabled probe, as [`hit`](sdt_core::ops::Framework::hit) takes it.
 pub(crate) use core::sync::atomic::AtomicU32 as AtomicId;

@@ -19,7 +19,7 @@ impl Word {
         Self(AtomicU64::new(0))
     }
 
-    /// Its value.
+    /// Returns the value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -39,7 +39,7 @@ impl Word {
         Self([const { core::sync::atomic::AtomicU32::new(0) }; 2])
     }
 
-    /// Its value.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         let [low, high] = &self.0;
         u64::from(high.load(Ordering::Relaxed)) << 32 | u64::from(low.load(Ordering::Relaxed))

@@ -8,26 +8,27 @@ use sdt_core::ops::ARGS;
 
 use crate::machine::Difo;
 
-/// The program of one argument.
+/// Returns the program that loads one argument.
 pub(super) const fn code(index: u8) -> [Instr; 2] {
     let (argument, register) = (Builtin::Arg0.number() + index as u16, 1);
     [Instr::var(Opcode::Ldgs, argument, register), Instr::ret(register)]
 }
 
-/// Checks a DIFO whose result is a number.
+/// Creates a DIFO whose result is a number.
 pub(super) const fn difo(code: &[Instr]) -> Difo<'_> {
     let returns = DifType::integer(8);
     Difo { code, integers: &[], strings: &[], variables: &[], returns }
 }
 
-/// A hit, as [`Dtrace::enable`](crate::Dtrace::enable) has it recorded.
+/// The record of a hit of a probe that was enabled by [`Dtrace::enable`](crate::Dtrace::enable).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Number of the enabled probe: [`Dtrace::eprobe`](crate::Dtrace::eprobe) tells which probe that is.
     pub epid: u32,
-    /// When, in nanoseconds since boot.
+    /// The time of the hit in nanoseconds since boot.
     pub timestamp: u64,
-    /// The arguments; one that the probe does not have is 0, or what its provider's `getargval` returns.
+    /// The arguments. If the probe does not have an argument, its value is 0 or the result of the provider's
+    /// `getargval`.
     pub args: [u64; ARGS],
 }
 
@@ -45,8 +46,8 @@ impl Record {
     }
 }
 
-/// The records in the bytes of a [snapshot](crate::Dtrace::snapshot), for a consumer that has enabled probes only with
-/// [`Dtrace::enable`](crate::Dtrace::enable). Incomplete records are skipped.
+/// Returns the records in the bytes of a [snapshot](crate::Dtrace::snapshot), for a consumer that has enabled probes
+/// only with [`Dtrace::enable`](crate::Dtrace::enable). Skips incomplete records.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> {
     bytes.as_chunks().0.iter().filter_map(Record::read)
 }

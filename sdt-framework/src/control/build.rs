@@ -1,4 +1,4 @@
-//! Programs in DOF are checked, and become clauses.
+//! Checks programs in DOF, and builds clauses from them.
 
 use dtrace_abi::Platform;
 use dtrace_abi::action::Action;
@@ -23,7 +23,7 @@ use crate::run::make::Needs;
 use crate::run::step::Step;
 
 impl Programs {
-    /// Makes the programs of a consumer, with those that it has already and one that has come now.
+    /// Builds the programs of a consumer: its earlier programs `old`, and the new program `dof`.
     pub(super) fn from_dof(
         old: Option<&Self>,
         options: &Options,
@@ -92,7 +92,7 @@ impl Programs {
         })
     }
 
-    /// Adds clauses.
+    /// Adds clauses to the programs, and decodes the steps of those that need no machine.
     fn keep(
         &mut self,
         arena: &mut Arena,

@@ -10,10 +10,10 @@ use crate::machine::aggregation::Function;
 use crate::machine::{Program, Simple};
 use crate::run::clause::{Aggregation, ClauseAction, Layout, Target};
 
-/// Bytes of the longest record.
+/// The greatest size of a record in bytes.
 const LONGEST: u32 = 1 << 24;
 
-/// An action on its way into a clause.
+/// An action that is about to be added to a clause.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) kind: Action,
@@ -30,13 +30,13 @@ pub(crate) struct Draft {
 pub(crate) struct Builder<'o> {
     options: &'o Options,
     frames: Frames,
-    /// The first of the actions that are no aggregation's yet.
+    /// The index of the first action that can still become a key of an aggregation.
     open: usize,
     committed: bool,
     size: u32,
     tuple: usize,
     speculates: bool,
-    /// It starts a speculation, or ends one.
+    /// Whether the clause calls `speculation()`, `commit()` or `discard()`.
     asks: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Adds an action behind those that there are in `acts`; `aggregations` is the number that was given last.
+    /// Creates an action that follows those in `acts`. `aggregations` is the number of the last aggregation.
     pub(crate) fn add(
         &mut self,
         acts: &mut [ClauseAction],
@@ -240,7 +240,7 @@ impl<'o> Builder<'o> {
         })
     }
 
-    /// All actions are there: gives each its place in the record.
+    /// Gives each action its offset in the record, after all actions were added.
     pub(crate) fn finish(mut self, acts: &mut [ClauseAction]) -> Result<Layout, Malformed> {
         for act in acts.iter_mut().filter(|act| matches!(act.target, Target::Record)) {
             let offset = self.size.next_multiple_of(act.record.alignment.into());
@@ -252,7 +252,7 @@ impl<'o> Builder<'o> {
         }
         let speculates_only = self.speculates && acts.len() == 1;
         let size = match self.size {
-            // All that there is stores nothing.
+            // No action stores data, so no record is written.
             HEADER if !acts.is_empty() && !speculates_only => 0,
             size => size.next_multiple_of(4),
         };

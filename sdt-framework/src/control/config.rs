@@ -5,9 +5,9 @@ use core::fmt;
 /// The limits of a framework. [Their tables](Self::tables) use memory permanently; the rest is for buffers and retained
 /// enablings, and is reused.
 ///
-/// On a 64-bit machine a probe takes 524 bytes, an ECB 100, a provider 208, a consumer 60, and a CPU 128 and 8 for each consumer; a
-/// consumer that is open up to 800 more, an enabling that is retained up to 512. A buffer takes 256 bytes beside those asked
-/// for. (The tests see to it.)
+/// On a 64-bit machine, a provider takes 208 bytes, a probe 524, an ECB 100, a consumer 60, and a CPU 128 and 8 for
+/// each consumer. An open consumer takes up to 800 more, and a retained enabling up to 512. A buffer takes 256 bytes in
+/// addition to its own size. Tests check these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Providers that can be registered at once.
@@ -18,12 +18,12 @@ pub struct Config {
     pub ecbs: usize,
     /// Consumers that can be open at once.
     pub consumers: usize,
-    /// Bytes of one CPU's buffer for a consumer that does not choose them by the option `bufsize`.
+    /// Bytes of one CPU's buffer for a consumer that does not set the option `bufsize`.
     pub buffer: usize,
 }
 
 impl Config {
-    /// For a small kernel: 32 providers, 1024 probes, 2048 ECBs, 8 consumers, 64 kB for each CPU and consumer.
+    /// Limits for a small kernel: 32 providers, 1024 probes, 2048 ECBs, 8 consumers, 64 kB for each CPU and consumer.
     pub const DEFAULT: Self =
         Self { providers: 32, probes: 1024, ecbs: 2048, consumers: 8, buffer: 64 * 1024 };
 

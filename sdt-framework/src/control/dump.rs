@@ -47,7 +47,7 @@ pub(crate) struct Consumer {
 /// The words of an [`Enabled`].
 pub(crate) type EnabledWords = [AtomicU32; Enabled::SIZE / 4];
 
-/// The place of a probe's names.
+/// The location of a probe's names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     /// Index of the probe, and of its provider.

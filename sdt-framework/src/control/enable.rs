@@ -23,12 +23,13 @@ pub(super) struct Wanted<'a> {
     /// The probes.
     pub(super) spec: &'a Spec,
     pub(super) clause: NonNull<Clause>,
-    /// For a clause of a program: the number of the enabling by its first clause, if that is another one.
+    /// `Some` for a clause of a program: the number of the enabling of the program's first clause, or `None` for the
+    /// first clause itself.
     pub(super) program: Option<Option<usize>>,
 }
 
 impl<H: Host> Control<H> {
-    /// Enables a clause, and returns for how many probes, and the number of the enabling.
+    /// Enables a clause. Returns the number of probes, and the number of the enabling.
     pub(super) fn enable_wanted(
         &self,
         id: ConsumerId,
@@ -38,7 +39,7 @@ impl<H: Host> Control<H> {
         let shared = self.shared()?;
         let rights = find(shared, id)?.1.rights();
         self.provide(&spec.desc());
-        // Counted first, so that a provider sees no enabling that fails.
+        // Counted first, so that no provider is called for an enabling that fails.
         let mut needed = 0;
         self.for_each_match(spec, |tables, at| {
             needed += usize::from(tables.registry.permits(at, rights));
@@ -65,7 +66,7 @@ impl<H: Host> Control<H> {
         let mut enabled = 0;
         let mut add = |tables: &mut Tables, at| {
             let (consumer, _) = find(shared, id)?;
-            // Probes that were created since are enabled when they are matched.
+            // Probes that were created since then are enabled by `match_created`.
             let is_new = tables.registry.probe(at).is_some_and(|(probe, _)| probe.created >= since);
             if is_new || !tables.registry.permits(at, rights) {
                 return Ok(());
@@ -79,7 +80,7 @@ impl<H: Host> Control<H> {
         match self.in_batch(|| self.for_each_match(spec, &mut add)) {
             Ok(()) => Ok((enabled, enabling)),
             Err(error) => {
-                // Other consumers have taken the last ECBs.
+                // Other consumers have taken the last ECBs meanwhile.
                 self.take_back(id, |number, _| number == enabling);
                 Err(error)
             }
@@ -91,8 +92,8 @@ impl<H: Host> Control<H> {
         batch(|| self.functions.batch(change))
     }
 
-    /// Takes back those of a consumer's enablings that `which` means, by their number and clause, and no others: another
-    /// thread may have enabled something for the consumer meanwhile.
+    /// Removes those enablings of a consumer for which `which` returns true, by their number and clause. It keeps all
+    /// others, because another thread may have enabled probes for the consumer meanwhile.
     pub(super) fn take_back(&self, id: ConsumerId, which: impl Fn(usize, NonNull<Clause>) -> bool) {
         let mut tables = self.tables.lock();
         if let Ok(shared) = self.shared()
@@ -103,7 +104,7 @@ impl<H: Host> Control<H> {
         }
     }
 
-    /// Puts an ECB on a probe's chain; `false` when none is left.
+    /// Puts an ECB on a probe's chain; returns `false` if no ECB is left.
     pub(super) fn add(
         &self,
         tables: &mut Tables,
@@ -126,8 +127,8 @@ impl<H: Host> Control<H> {
         true
     }
 
-    /// Enables a probe that was just created for all enablings that mean it, the latest first. While a thread
-    /// [provides](Self::providing) probes, that is done later.
+    /// Enables a probe that was just created for all retained enablings that match it, the latest first. While a thread
+    /// [provides](Self::providing) probes, this is deferred to its end.
     pub(super) fn match_created(&self, tables: &mut Tables, at: usize) {
         if tables.providing > 0 {
             tables.fresh = Some(tables.fresh.map_or(at, |first| first.min(at)));
@@ -140,7 +141,7 @@ impl<H: Host> Control<H> {
         let mut next = retained.as_ref();
         while let Some(enabling) = next {
             next = enabling.next.as_ref();
-            // A probe that was there before has been enabled with all others that the enabling means.
+            // If the probe existed before the enabling, `enable_wanted` has already enabled it.
             if enabling.since <= created
                 && tables.registry.permits(at, rights(enabling.consumer))
                 && tables.registry.matches(at, &enabling.spec)
@@ -162,8 +163,8 @@ impl<H: Host> Control<H> {
         Ok(self.remove(&mut tables, consumer, which))
     }
 
-    /// Removes those of a consumer's enablings, by index, that `which` means; returns on how many probes there
-    /// were any. Afterwards no CPU looks at them.
+    /// Removes those enablings of a consumer, given by its index, for which `which` returns true. Returns the number of
+    /// probes that the consumer no longer enables. When it returns, no CPU uses these enablings.
     pub(super) fn remove(
         &self,
         tables: &mut Tables,
@@ -208,7 +209,7 @@ fn unlink(tables: &mut Tables, consumer: usize, which: impl Fn(&Tables, EcbUse) 
 fn cache_predicate(tables: &Tables, probe: usize) {
     let mut enablings = tables.registry.enablings(probe);
     let cache = match (enablings.next(), enablings.next()) {
-        // SAFETY: it is on the chain, and the framework locked.
+        // SAFETY: the enabling is on the chain and the framework is locked, so its clause is not freed.
         (Some(only), None) => unsafe { only.clause.as_ref() }.cache,
         _ => 0,
     };

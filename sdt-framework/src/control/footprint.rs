@@ -26,7 +26,7 @@ impl Config {
             Arena::footprint::<PerCpu>(cpus),
             Arena::footprint::<Word>(cpus.saturating_mul(consumers)),
         ];
-        // The memory need not begin where a table can.
+        // The given memory may be unaligned.
         let mut sum = tables::footprint(self).saturating_add(2 * align_of::<u64>());
         let mut at = 0;
         while at < probe_context.len() {
@@ -36,8 +36,8 @@ impl Config {
         sum
     }
 
-    /// Bytes that make room for the tables, and for this many consumers with buffers of the size that is chosen here and
-    /// one enabling each.
+    /// Returns the size in bytes of memory for the tables and for this number of consumers. Each has buffers of the
+    /// size `buffer` and one enabling.
     pub const fn memory<H: Host>(&self, cpus: usize, consumers: usize) -> usize {
         let each = Arena::footprint::<Retained>(1)
             .saturating_add(Arena::footprint::<Session>(1))
@@ -57,7 +57,8 @@ const fn arguments_footprint() -> usize {
         + Bundle::footprint::<machine::Memory<'static>>(1)
 }
 
-/// Bytes that the state of a run takes at most whose programs only record numbers, and its description for dumps.
+/// Returns the largest size in bytes of the state of a run whose programs only record numbers, and of its description
+/// for dumps.
 const fn state_footprint(cpus: usize, buffer: usize) -> usize {
     let buffers = Bundle::footprint::<u8>(buffer).saturating_mul(2).saturating_mul(cpus);
     (Bundle::footprint::<RunState>(1) + Bundle::footprint::<Cpu>(cpus))

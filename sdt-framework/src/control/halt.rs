@@ -1,4 +1,4 @@
-//! The machine stops for a debugger, or the host is copied by a `fork`, or ends.
+//! Functions for a debugger that stops the machine, and for a `fork` or the end of a host process.
 
 use core::fmt;
 
@@ -41,8 +41,8 @@ impl<H: Host> Control<H> {
             let _in_probe = shared.cpus.get(self.host.cpu()).map(PerCpu::occupy);
             live.for_each_enabled(|id, origin| {
                 if let Some(op) = op(origin) {
-                    // SAFETY: as with `getargval`: the probe was live with interrupts off, so the provider
-                    // is registered, and it declared the op sound to call here.
+                    // SAFETY: the probe was live with interrupts off, so its provider is registered; the contract of
+                    // `register` allows calling the op in probe context.
                     unsafe { op(origin.arg, id, origin.parg) };
                 }
             });

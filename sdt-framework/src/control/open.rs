@@ -1,4 +1,4 @@
-//! Consumers open the framework, and close.
+//! Opening and closing of consumers.
 
 use crate::base::host::Host;
 use crate::base::rights::Rights;

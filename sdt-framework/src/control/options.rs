@@ -1,4 +1,4 @@
-//! Options of a run, as far as the kernel has to do with them (`dtrace_state_option`, dtrace.c).
+//! The options of a run that the kernel uses (`dtrace_state_option`, dtrace.c).
 
 use dtrace_abi::option::{BufPolicy, BufResize, OptionId, UNSET};
 
@@ -7,24 +7,25 @@ use crate::run::make::Sizes;
 /// The number of options.
 const COUNT: usize = 32;
 
-/// Most bytes of a string: a variable can have as many.
+/// The greatest size of a string in bytes; a variable can have the same size.
 const STRING: i64 = 16 * 1024;
 
 /// The options that a consumer has set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options([i64; COUNT]);
 
-/// An option does not take a value, or there is no such option.
+/// The error for an option that is unknown, or that does not accept the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
 impl Options {
-    /// No option was set.
+    /// Creates options, none of which is set.
     pub(crate) const fn new() -> Self {
         Self([UNSET; COUNT])
     }
 
-    /// Chooses a value, where there are so many CPUs. Those that are the consumer's own are kept and not looked at.
+    /// Sets an option, on a machine with this number of CPUs. Options that only the consumer uses must only not be
+    /// negative.
     pub(crate) fn set(&mut self, option: u32, value: i64, cpus: usize) -> Result<(), Refused> {
         let id = OptionId::from_number(option).ok_or(Refused)?;
         let is_right = match id {
@@ -52,7 +53,7 @@ impl Options {
         Ok(())
     }
 
-    /// The first that is chosen of those with this number or a greater one.
+    /// Returns the first option that is set and has this number or a greater one.
     pub(crate) fn next(&self, from: u32) -> Option<(u32, i64)> {
         (0..).zip(self.0).skip(from as usize).find(|(_, value)| *value != UNSET)
     }
@@ -80,32 +81,32 @@ impl Options {
         self.0.get(id.number() as usize).copied().filter(|value| *value != UNSET)
     }
 
-    /// A value that is chosen and not negative.
+    /// Returns the value of an option, if it is set and not negative.
     fn size(&self, id: OptionId) -> Option<usize> {
         usize::try_from(self.get(id)?).ok()
     }
 
-    /// The only CPU that is traced, if there is one.
+    /// Returns the only traced CPU, if the consumer has chosen one.
     pub(crate) fn cpu(&self) -> Option<usize> {
         self.size(OptionId::Cpu)
     }
 
-    /// Bytes of a string.
+    /// Returns the greatest size of a string in bytes.
     pub(crate) fn string(&self) -> u32 {
         self.get(OptionId::Strsize).map_or(256, |size| size as u32)
     }
 
-    /// Bytes of a buffer of records.
+    /// Returns the size of a buffer of records in bytes, if it is set.
     pub(crate) fn records(&self) -> Option<usize> {
         self.size(OptionId::Bufsize)
     }
 
-    /// Bytes of a buffer of aggregations.
+    /// Returns the size of a buffer of aggregations in bytes, if it is set.
     pub(crate) fn aggregations(&self) -> Option<usize> {
         self.size(OptionId::Aggsize)
     }
 
-    /// Bytes for dynamic variables.
+    /// Returns the size of the memory for dynamic variables in bytes, if it is set.
     pub(crate) fn dynamic(&self) -> Option<usize> {
         self.size(OptionId::Dynvarsize)
     }
@@ -127,13 +128,14 @@ impl Options {
         self.get(OptionId::Bufresize) != Some(BufResize::Manual.number().into())
     }
 
-    /// Returns whether destructive actions may be.
+    /// Returns whether destructive actions are allowed.
     pub(crate) fn destructive(&self) -> bool {
         // `-w` has no value, which is 0.
         self.get(OptionId::Destructive).is_some()
     }
 
-    /// Frames of `stack()`, of `ustack()`, of `jstack()`, and bytes for the names of the last one's.
+    /// Returns the default numbers of frames for `stack()`, `ustack()` and `jstack()`, and the bytes for the names of
+    /// `jstack()`'s frames.
     pub(crate) fn frames(&self) -> Frames {
         let of = |id, default| self.get(id).map_or(default, |count| count as u32);
         Frames {
@@ -145,7 +147,7 @@ impl Options {
     }
 }
 
-/// Returns the number of frames for actions without an explicit number.
+/// The numbers of frames for actions without an explicit number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frames {
     pub(crate) stack: u32,

@@ -30,7 +30,7 @@ impl<H: Host> Control<H> {
         first.map(drop)
     }
 
-    /// Returns the number of the first.
+    /// Creates the probes. Returns the number of the first.
     fn create_own(&self) -> Result<u32, FrameworkError> {
         let (none, arg) = (Privileges::empty(), core::ptr::null_mut());
         // SAFETY: the ops do nothing.

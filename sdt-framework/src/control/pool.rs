@@ -13,9 +13,9 @@ pub(crate) struct EcbPool {
     links: Links,
     free: List,
     retired: List,
-    /// Each consumer's.
+    /// The used ECBs of each consumer.
     of: &'static mut [List],
-    /// The number of ECBs that were ever used.
+    /// The use of each ECB.
     entries: &'static mut [EcbEntry],
     used: usize,
 }
@@ -29,7 +29,7 @@ pub(crate) struct EcbEntry {
 /// The use of an ECB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbUse {
-    /// Number of the enabled probe: each consumer's count up from 1, and none comes back.
+    /// Number of the enabled probe. The numbers of a consumer increase from 1, and are not reused.
     pub(crate) epid: u32,
     /// Index of its probe.
     pub(crate) probe: usize,
@@ -39,7 +39,7 @@ pub(crate) struct EcbUse {
     pub(crate) clause: NonNull<Clause>,
 }
 
-// SAFETY: the clause never changes, and is read while it is there.
+// SAFETY: the clause never changes, and exists as long as the consumer has ECBs (`Session::free`).
 unsafe impl Send for EcbUse {}
 
 impl EcbPool {
@@ -54,7 +54,7 @@ impl EcbPool {
         }
     }
 
-    /// `None` when there is no room.
+    /// Allocates the pool; returns `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
         let entry = EcbEntry { used: None };
         Some(Self {
@@ -90,18 +90,18 @@ impl EcbPool {
             let (of, what) = self.entries.get(at)?.used?;
             (of == consumer && what.epid == epid).then_some(what)
         };
-        // Most often they lie one behind the other.
+        // The ECBs of a consumer are usually adjacent.
         let first = self.first_of(consumer)?;
         let guess = first.checked_add(epid.checked_sub(self.used_for(first)?.epid)? as usize)?;
         is(guess).or_else(|| core::iter::successors(Some(first), |at| self.next(*at)).find_map(is))
     }
 
-    /// A consumer's ECBs, oldest first, from one on.
+    /// Returns the first and oldest ECB of a consumer.
     pub(crate) fn first_of(&self, consumer: usize) -> Option<usize> {
         self.of[consumer].first()
     }
 
-    /// The one behind it.
+    /// Returns the next ECB of the same consumer.
     pub(crate) fn next(&self, at: usize) -> Option<usize> {
         self.links.next(at)
     }
@@ -111,7 +111,7 @@ impl EcbPool {
         self.entries[at].used.map(|(_, what)| what)
     }
 
-    /// A consumer's ECB has been unlinked.
+    /// Retires an ECB of a consumer that was unlinked from its chain.
     pub(crate) fn retire(&mut self, consumer: usize, at: usize) {
         self.entries[at].used = None;
         self.links.remove(&mut self.of[consumer], at);
@@ -122,7 +122,7 @@ impl EcbPool {
         self.retired.len() != 0
     }
 
-    /// Since the last `retire` every CPU has been outside probe context.
+    /// Frees the retired ECBs. Every CPU has been outside probe context since the last `retire`.
     pub(crate) fn reclaim(&mut self) {
         while let Some(at) = self.links.pop(&mut self.retired) {
             self.links.push(&mut self.free, at);

@@ -16,7 +16,7 @@ const STRINGS: usize = 32;
 const SCRATCH: usize = 8 * 1024;
 const FEW: usize = 4;
 
-/// The least number of dynamic variables that fit, for any `dynvarsize`; in DTrace it is one.
+/// The number of dynamic variables that always fit, for any `dynvarsize`; DTrace guarantees one.
 const VARIABLES: usize = 3;
 
 /// The state of a run, and its description for dumps.
@@ -41,7 +41,7 @@ pub(crate) struct Given {
     pub(crate) now: u64,
 }
 
-/// The sizes that a consumer has asked for.
+/// Returns the sizes that the consumer has requested.
 fn wanted(options: &Options, needs: Needs, usual: usize) -> Result<Sizes, ConsumerError> {
     let sizes = Sizes {
         records: options.records().unwrap_or(usual) / 8,
@@ -74,8 +74,8 @@ fn wanted(options: &Options, needs: Needs, usual: usize) -> Result<Sizes, Consum
     Ok(sizes)
 }
 
-/// Smaller sizes. As with `bufresize=auto`, the part that takes most is halved, unless that would be too small: no part pays for
-/// the size that another one was asked to have.
+/// Returns smaller sizes. Like `bufresize=auto`, it halves the part that takes most memory, unless that part would
+/// become too small. If that saves nothing, it halves all parts.
 fn smaller(plan: &Plan, sizes: Sizes, string: usize) -> Sizes {
     let needs = plan.needs;
     let least = needs.record.max(1);
@@ -95,7 +95,7 @@ fn smaller(plan: &Plan, sizes: Sizes, string: usize) -> Sizes {
         Sizes { scratch: all.scratch, ..sizes },
     ];
     let smallest = one.into_iter().min_by_key(|sizes| plan.bytes(*sizes));
-    // With a number that does not fit, one more makes no difference.
+    // If the sizes overflow, halving one part makes no difference, so all parts are halved.
     smallest.filter(|smaller| plan.bytes(*smaller) < plan.bytes(sizes)).unwrap_or(all)
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn prepare(
     loop {
         let left = arena.left();
         let mut bundle = Bundle::new();
-        // One kind of buffer does not take what the others need.
+        // Checks the total first, so that one kind of buffer does not take the memory that the others need.
         let needed = plan.bytes(sizes);
         let made = (needed <= left.min(share)).then(|| -> Option<Prepared> {
             let state = plan.make(arena, &mut bundle, sizes)?;
@@ -142,11 +142,11 @@ pub(crate) fn prepare(
             kept.append(bundle);
             return Ok(prepared);
         }
-        // SAFETY: no CPU and no thread has found any of it.
+        // SAFETY: `make` or `describe` has failed, and no reference to these allocations was published.
         unsafe { bundle.free(arena) };
         let smaller = smaller(&plan, sizes, options.string() as usize);
         let is_same = smaller == sizes;
-        // A part of fixed size need not leave room for others.
+        // If no part can become smaller, the limit `share` no longer applies.
         if is_same && share != usize::MAX {
             share = usize::MAX;
             continue;

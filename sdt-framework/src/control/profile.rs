@@ -21,7 +21,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The nanoseconds after which a timer that has not fired counts as late.
 const LATE: u64 = 2 * SECOND;
 
-/// The probes that exist from the beginning, as in profile.c, if there is room for more.
+/// The probes that exist from the beginning, as in profile.c, if there is room for other probes too.
 const LISTED: [&core::ffi::CStr; 13] = [
     c"profile-97",
     c"profile-199",
@@ -67,7 +67,7 @@ struct Profile {
 
 /// The timer of a probe.
 struct Timer {
-    /// The probe; 0 until there is one.
+    /// The number of the timer's probe; 0 if it has none.
     id: AtomicU32,
     is_enabled: AtomicBool,
     /// Whether it was enabled and no consumer has started since.
@@ -142,15 +142,17 @@ const fn ops<H: Host>() -> ProviderOps {
     }
 }
 
+/// Returns the framework of an op.
+///
 /// # Safety
-/// `arg` is a pointer to a static `Control<H>`, as of every op here.
+/// `arg` is the `arg` of an op here: `register_profile` registers the address of a static `Control<H>`.
 unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Control<H> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the address of a static `Control<H>`, by the contract of this function.
     unsafe { &*arg.cast_const().cast() }
 }
 
 unsafe extern "C" fn provide<H: Host>(arg: *mut c_void, desc: *const ProbeDesc) {
-    // SAFETY: the ops' contract; the framework gives a description or NULL.
+    // SAFETY: the framework passes the registered `arg`, and a description that is valid during the call, or NULL.
     let (this, desc) = unsafe { (framework::<H>(arg), desc.as_ref()) };
     let Some(profile) = this.profile.get() else { return };
     match desc {
@@ -160,13 +162,13 @@ unsafe extern "C" fn provide<H: Host>(arg: *mut c_void, desc: *const ProbeDesc) 
 }
 
 unsafe extern "C" fn enable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the registered `arg`.
     unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), true);
     0
 }
 
 unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the registered `arg`.
     unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), false);
 }
 
@@ -188,7 +190,7 @@ impl<H: Host> Control<H> {
     fn create_profile(&'static self, timers: usize) -> Result<Profile, FrameworkError> {
         let cpus = self.shared().map_err(|_| FrameworkError::NotReady)?.cpus.len();
         let arg = core::ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: the ops are those for a pointer to a static framework.
+        // SAFETY: the ops expect the address of a static `Control<H>`, and `arg` is the address of `self`.
         let provider =
             unsafe { self.register(c"profile", &ATTRIBUTES, Privileges::USER, &ops::<H>(), arg) }?;
         let Some((timers, deadlines)) = self.timers(timers, cpus) else {
@@ -199,7 +201,7 @@ impl<H: Host> Control<H> {
         Ok(Profile { provider, timers, deadlines, cpus })
     }
 
-    /// Memory for this number of timers, and for the next time of each on each CPU.
+    /// Allocates this number of timers, and their deadlines for each CPU.
     fn timers(&self, timers: usize, cpus: usize) -> Option<(&'static [Timer], &'static [Word])> {
         let mut tables = self.tables.lock();
         let arena = &mut tables.arena;
@@ -212,15 +214,17 @@ impl<H: Host> Control<H> {
         Some((made.leak(), deadlines.leak()))
     }
 
-    /// Creates those probes that are there without being asked for. As [`create_timer`](Self::create_timer).
+    /// Creates the probes that exist from the beginning. Called with registration locked, like
+    /// [`create_timer`](Self::create_timer).
     fn list_timers(&self, profile: &Profile) {
         if profile.timers.len() > LISTED.len() {
             LISTED.iter().for_each(|name| self.create_timer(profile, name));
         }
     }
 
-    /// Creates the probe with this name, if it is one, and not there, and there is room. To make room, a probe that no
-    /// consumer has enabled is destroyed. One at a time: with registration locked.
+    /// Creates the probe with this name, if the name is valid, the probe does not exist, and there is room. To make
+    /// room, it can destroy a probe that no consumer has enabled. Called with registration locked, so by one thread at
+    /// a time.
     fn create_timer(&self, profile: &Profile, name: &core::ffi::CStr) {
         let Some((everywhere, interval)) = parse(name.to_bytes()) else { return };
         if self.probe_lookup(profile.provider, c"", c"", name).is_some() {
@@ -242,8 +246,8 @@ impl<H: Host> Control<H> {
         }
     }
 
-    /// Destroys the oldest probe that no consumer has enabled, those that are [listed](LISTED) last, and returns the index of
-    /// its timer. So a consumer keeps a timer from others only by enabling its probe.
+    /// Destroys the oldest probe that no consumer has enabled, [listed](LISTED) probes last. Returns the index of its
+    /// timer. So a consumer can keep a timer only by enabling its probe.
     fn reclaim_timer(&self, profile: &Profile) -> Option<usize> {
         let mut before = None;
         loop {
@@ -280,12 +284,12 @@ impl<H: Host> Control<H> {
         } else {
             timer.is_sampled.store(false, Ordering::Relaxed);
         }
-        // Release: a CPU that finds it enabled finds when and how it fires.
+        // Release: a CPU that sees the timer enabled also sees its interval, deadlines and flags.
         timer.is_enabled.store(on, Ordering::Release);
         self.host.timers_changed();
     }
 
-    /// Has a timer fire for the first time an interval from now.
+    /// Sets the first deadline of a timer on each CPU: one interval from now.
     fn wind(&self, profile: &Profile, index: usize, timer: &Timer) {
         let first = self.host.timestamp().saturating_add(timer.interval.get());
         profile.of(index).iter().for_each(|deadline| deadline.set(first));
@@ -347,7 +351,7 @@ impl<H: Host> Control<H> {
                 let (now, mut due) = (self.host.timestamp(), deadline.get());
                 if now >= due {
                     let late = now - due;
-                    // Beats that were missed are left out.
+                    // Skips the deadlines that have passed.
                     let interval = timer.interval.get().max(1);
                     due = now - late % interval + interval;
                     deadline.set(due);
@@ -398,12 +402,12 @@ impl Timer {
 }
 
 impl Profile {
-    /// The index of a timer that has no probe.
+    /// Returns the index of a timer without a probe.
     fn free_timer(&self) -> Option<usize> {
         self.timers.iter().position(|timer| timer.id.load(Ordering::Relaxed) == 0)
     }
 
-    /// When a timer fires next on each CPU.
+    /// Returns the next deadlines of a timer, one for each CPU.
     fn of(&self, index: usize) -> &[Word] {
         let rest = self.deadlines.get(index * self.cpus..);
         rest.and_then(|rest| rest.get(..self.cpus)).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Providers and their probes, as far as locks and enablings have to do with them: `dtrace_register(9)` and its family.
+//! Registers providers and their probes, with the locks and enablings of the framework: `dtrace_register(9)` and its
+//! family.
 
 use core::ffi::{CStr, c_void};
 
@@ -43,8 +44,8 @@ impl<H: Host> Control<H> {
             id.ok_or(FrameworkError::Full)?
         };
         if let Some(provide) = ops.provide {
-            // SAFETY: the caller vouches for the op. The framework's lock is not held: it may create
-            // probes.
+            // SAFETY: the contract of this function allows calling the op. The framework's lock is not held, because
+            // the op may create probes.
             self.providing(|| unsafe { provide(arg, core::ptr::null()) });
         }
         Ok(id)
@@ -58,7 +59,7 @@ impl<H: Host> Control<H> {
         loop {
             let mut tables = self.tables.lock();
             if tables.providing > 0 {
-                // Another thread is, and sees to it.
+                // Another thread is still providing probes, and matches all new probes at its end.
                 return result;
             }
             let Some(from) = tables.fresh.take() else { return result };
@@ -118,7 +119,7 @@ impl<H: Host> Control<H> {
         ProbeId::new(number(at)).ok_or(FrameworkError::Full)
     }
 
-    /// The provider's probe with these names, which is created if there is none.
+    /// Returns the provider's probe with these names. Creates it if it does not exist.
     pub(super) fn find_or_create(
         &self,
         provider: ProviderId,
@@ -163,7 +164,8 @@ impl<H: Host> Control<H> {
     pub(crate) unsafe fn module_loaded(&self, module: *mut c_void) {
         self.for_each_provider(|ops, arg| {
             if let Some(provide_module) = ops.provide_module {
-                // SAFETY: the op was declared sound at registration; the caller vouches for the pointer.
+                // SAFETY: the contract of `register` allows calling the op with this `arg`; the contract of this
+                // function covers `module`.
                 unsafe { provide_module(arg, module) };
             }
         });
@@ -180,12 +182,13 @@ impl<H: Host> Control<H> {
         self.tables.lock().registry.destroy_unless_enabled(id, || self.host.sync())
     }
 
-    /// Has all providers create what they have for a description, before probes are matched with it
+    /// Calls the op `provide` of all providers, so that they create the probes for a description before it is matched
     /// (`dtrace_probe_provide`).
     pub(super) fn provide(&self, desc: &ProbeDesc) {
         self.for_each_provider(|ops, arg| {
             if let Some(provide) = ops.provide {
-                // SAFETY: the op was declared sound at registration.
+                // SAFETY: the contract of `register` allows calling the op with this `arg` until the provider is
+                // unregistered.
                 unsafe { provide(arg, desc) };
             }
         });
@@ -213,8 +216,9 @@ impl<H: Host> Control<H> {
         count
     }
 
-    /// The probe with the least id above `after` that the description matches and that consumers with these rights may use
-    /// (`DTRACEIOC_PROBEMATCH`). With 0, providers are asked to provide what they have for the description first.
+    /// Returns the probe with the lowest id above `after` that matches the description and that consumers with these
+    /// rights may use (`DTRACEIOC_PROBEMATCH`). If `after` is 0, first lets the providers create probes for the
+    /// description.
     pub(crate) fn next_probe(
         &self,
         spec: &Spec,
@@ -224,7 +228,7 @@ impl<H: Host> Control<H> {
         if after == 0 {
             self.provide(&spec.desc());
         }
-        // The id of the probe at an index is the index and one.
+        // The index of a probe is its id minus 1, so the search begins at the probe after `after`.
         let mut from = after as usize;
         loop {
             let (found, to) = {
@@ -237,7 +241,7 @@ impl<H: Host> Control<H> {
                 let to = used.min(from + BATCH);
                 let permits = |at| rights.is_none_or(|rights| registry.permits(at, rights));
                 let found = (from..to).find(|&at| registry.matches(at, spec) && permits(at));
-                // At once, because another probe may be created later.
+                // Reads the names before the lock is released, because another probe may get this index afterwards.
                 (found.and_then(|at| registry.info(at)), to)
             };
             if found.is_some() {
@@ -252,8 +256,9 @@ impl<H: Host> Control<H> {
         self.tables.lock().registry.describe(index(id))
     }
 
-    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
-    /// provider has no such op, and if consumers with these rights may not use the probe.
+    /// Returns the type of an argument of a probe, counted from 0, from the provider's `getargdesc`. Returns `None`
+    /// after the last argument, if the provider has no such op, or if consumers with these rights may not use the
+    /// probe.
     pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32, rights: Rights) -> Option<ArgDesc> {
         let tables = self.tables.lock();
         let registry = &tables.registry;

@@ -42,33 +42,33 @@ pub struct Snapshot {
     pub read: usize,
 }
 
-/// An aggregation of a consumer's.
+/// The description of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationDesc {
-    /// The number of its variable: that of its first key. 0 if its program does not say it plainly.
+    /// The number of its variable, which is its first key; 0 if that key is not a constant.
     pub variable: u32,
     /// The first enabled probe that aggregates; 0 if there is none.
     pub epid: u32,
     /// Bytes of a tuple.
     pub size: u32,
-    /// The number of its data.
+    /// The number of data descriptions of a tuple.
     pub records: u32,
 }
 
 /// The status of a consumer's run (`dtrace_status_t`). All counts are totals of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Dynamic variables that had no room.
+    /// Drops of dynamic variables because there was no free memory.
     pub dynamic_drops: u64,
     /// Drops of dynamic variables because free chunks were being rinsed.
     pub dynamic_drops_rinsing: u64,
     /// Drops of dynamic variables because free chunks were dirty.
     pub dynamic_drops_dirty: u64,
-    /// Records that a speculative buffer had no room for.
+    /// Records that did not fit into a speculative buffer.
     pub speculation_drops: u64,
-    /// Speculations that were not given as some were being cleaned.
+    /// Requests for a speculation that failed because all were being cleaned.
     pub speculations_busy: u64,
-    /// Speculations that were not given as programs had them all.
+    /// Requests for a speculation that failed because programs used all of them.
     pub speculations_unavailable: u64,
     /// Executions that were aborted.
     pub errors: u64,
@@ -80,11 +80,11 @@ pub struct Status {
     pub double_errors: u64,
     /// The consumer has timed out: nothing is recorded for it any more.
     pub killed: bool,
-    /// A program has asked for the end.
+    /// Whether the run is ending: a program has called `exit()`, or `dtrace:::END` is firing.
     pub exiting: bool,
 }
 
-/// Puts those behind the first `skip` into `into`, as many as fit; returns how many there are in all.
+/// Copies the descriptions after the first `skip` to `into`, as many as fit. Returns the total number of descriptions.
 fn list<'a>(
     all: impl Iterator<Item = &'a RecordDesc>,
     skip: usize,
@@ -117,7 +117,7 @@ impl<H: Host> Control<H> {
             return Ok(None);
         };
         let probe = number(probe);
-        // SAFETY: the consumer is open, and the framework locked.
+        // SAFETY: the consumer is open and the framework is locked, so `close` does not free the clause meanwhile.
         let clause = unsafe { clause.as_ref() };
         let records = list(clause.data(), skip, into);
         let size = clause.layout.size;
@@ -186,7 +186,7 @@ impl<H: Host> Control<H> {
         let found = consumer.state().and_then(|of| Some((of, of.here(cpu)?)));
         let Some((state, here)) = found else { return Ok(Snapshot::default()) };
         let now = || self.host.timestamp();
-        // Over a slow line a large buffer takes longer than a consumer may be silent.
+        // Restarts the timeout: to read a large buffer over a slow line can take longer than the timeout.
         state.hear(now());
         match which {
             Which::Records => self.records(id, consumer, (state, here), at, into, now),
@@ -228,7 +228,8 @@ impl<H: Host> Control<H> {
         let timestamp = switched.get();
         let clean = |of: &mut RecordBuffer| {
             if at == 0 {
-                // SAFETY: with the framework locked, and every CPU has left probe context.
+                // SAFETY: the framework is locked, so no other thread cleans; and `switch` or `sync` above has waited
+                // for every CPU to leave probe context since `begin_cleaning`.
                 unsafe { state.clean(Some((here, of, timestamp))) };
             }
         };
@@ -245,7 +246,8 @@ impl<H: Host> Control<H> {
             let read = of.read(at, into);
             Snapshot { size, oldest, drops: of.drops, errors: of.errors, timestamp, read }
         };
-        // SAFETY: as in the block before.
+        // SAFETY: the framework is locked, so this is the only reader. A buffer that is not switched has ended, and
+        // every CPU has left probe context since.
         Ok(unsafe {
             match switches {
                 true => here.records.read(read),
@@ -320,7 +322,8 @@ impl<H: Host> Control<H> {
         state.memory.dynamic.clean(|| self.host.sync());
         if state.begin_cleaning() {
             self.host.sync();
-            // SAFETY: one at a time, as the framework is locked, and every CPU has left probe context.
+            // SAFETY: the framework is locked, so no other thread cleans; and `sync` has waited for every CPU to leave
+            // probe context since `begin_cleaning`.
             unsafe { state.clean(None) };
         }
     }

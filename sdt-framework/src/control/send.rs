@@ -40,7 +40,7 @@ impl<H: Host> Control<H> {
         Ok(session.ok_or(ConsumerError::NotOpen(id))?.options.next(from))
     }
 
-    /// Calls `f` with what a consumer has sent that has not started yet.
+    /// Calls `f` with the session of a consumer that has not started yet.
     fn before_start<R>(
         &self,
         id: ConsumerId,
@@ -130,13 +130,14 @@ impl<H: Host> Control<H> {
         let settled = self.before_start(id, |(arena, _), session, _| {
             match result {
                 Ok(()) => session.settle(arena),
-                // SAFETY: it has not started, and what this program has enabled has been taken back.
+                // SAFETY: `before_start` has checked that the consumer has not started, and `take_back` has removed all
+                // enablings of this program.
                 Err(_) => unsafe { session.undo(arena, &taken) },
             }
             Ok(())
         });
         match settled {
-            // Another thread has started it meanwhile: the program stays until it closes.
+            // Another thread has started the consumer meanwhile: the program stays until the consumer closes.
             Ok(()) | Err(ConsumerError::Started(_)) => result.map(|()| enabled),
             Err(error) => Err(error),
         }

@@ -20,12 +20,12 @@ pub(crate) struct Session {
     pub(crate) options: Options,
     /// The number that was last given to an enabled probe.
     pub(crate) last_epid: u32,
-    /// A program of which not all pieces have come, and how many bytes have.
+    /// A program of which some pieces are still missing, and the number of received bytes.
     pub(crate) incoming: Option<(Owned<[u8]>, usize)>,
     pub(crate) programs: Option<Programs>,
-    /// The number of the program that came last.
+    /// The number of the last program.
     last_program: u32,
-    /// The program that came last may still be refused: what there was before it.
+    /// The programs before the last one was added, while the last one may still be refused.
     undecided: Option<Owned<Undecided>>,
     /// The clause that records a probe's arguments, if something was enabled with it.
     pub(crate) arguments: Option<NonNull<Clause>>,
@@ -58,13 +58,13 @@ pub(crate) struct Taken {
 unsafe impl Send for Taken {}
 
 impl Taken {
-    /// The clause with an index.
+    /// Returns the clause with an index, if it exists.
     pub(crate) fn at(&self, index: usize) -> Option<NonNull<Clause>> {
-        // SAFETY: it is one of them.
+        // SAFETY: `index` is less than the number of clauses, which are adjacent from `first` on.
         (index < self.count).then(|| unsafe { self.first.add(index) })
     }
 
-    /// Returns whether a clause is one of them.
+    /// Returns whether `clause` is one of these clauses.
     pub(crate) fn has(&self, clause: NonNull<Clause>) -> bool {
         let first = self.first.addr().get();
         (first..first + self.count * size_of::<Clause>()).contains(&clause.addr().get())
@@ -85,8 +85,8 @@ impl Session {
         }
     }
 
-    /// Takes a program: checks it, and makes its clauses. If it is refused nothing has changed but options that it sets.
-    /// Until it is [settled](Self::settle) it can be given [back](Self::undo).
+    /// Checks a program and builds its clauses. If it is refused, only options that the program sets have changed.
+    /// Until [`settle`](Self::settle) is called, [`undo`](Self::undo) can remove the program.
     pub(crate) fn take(
         &mut self,
         arena: &mut Arena,
@@ -97,7 +97,7 @@ impl Session {
         let left = arena.left();
         let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
         self.set_options(dof, cpus, consumer)?;
-        // The thread with the previous number is too late.
+        // Keeps the previous program: the thread that is enabling it can no longer undo it.
         self.settle(arena);
         let number = self.last_program.wrapping_add(1);
         let undecided = arena.alloc(Undecided { number, before: None });
@@ -118,7 +118,7 @@ impl Session {
             }
             Err(error) => {
                 arena.free(undecided);
-                // SAFETY: nothing of it has gone anywhere.
+                // SAFETY: no reference to these allocations exists: `from_dof` has failed and returned none.
                 unsafe {
                     kept.free(arena);
                     space.free(arena);
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Makes the clause that records a probe's arguments, unless it is there.
+    /// Returns the clause that records a probe's arguments. Builds it at the first call.
     pub(crate) fn take_arguments(
         &mut self,
         arena: &mut Arena,
@@ -147,7 +147,7 @@ impl Session {
         let old = self.programs.as_ref();
         let Ok((clause, mut programs)) = Programs::arguments(old, &self.options, arena, cpus, room)
         else {
-            // SAFETY: no clause of it has been enabled.
+            // SAFETY: no reference to these allocations exists: `Programs::arguments` has failed and returned none.
             unsafe {
                 kept.free(arena);
                 space.free(arena);
@@ -162,16 +162,18 @@ impl Session {
         Ok(NonNull::from(clause))
     }
 
-    /// Keeps the clauses of programs that the present ones have taken over.
+    /// Takes over the clauses of the earlier programs, to which the current ones link, and frees the other memory of
+    /// the earlier ones.
     fn absorb(&mut self, arena: &mut Arena, before: Programs) {
         if let Some(programs) = &mut self.programs {
             programs.kept.append(before.kept);
-            // SAFETY: its declarations have been moved, and no program has run yet.
+            // SAFETY: `with_room` has copied its declarations to the memory of the current programs, and the consumer
+            // has not started, so no CPU uses the old memory.
             unsafe { before.space.free(arena) };
         }
     }
 
-    /// The program that was taken last stays.
+    /// Keeps the last program: [`undo`](Self::undo) can no longer remove it.
     pub(crate) fn settle(&mut self, arena: &mut Arena) {
         let Some(mut undecided) = self.undecided.take() else { return };
         let before = undecided.before.take();
@@ -201,7 +203,8 @@ impl Session {
         }
     }
 
-    /// Sets an option. That destructive actions may be can only be said by who may destroy (`dtrace_state_go`, dtrace.c).
+    /// Sets an option. Only a consumer with the right to destructive actions can set the option `destructive`
+    /// (`dtrace_state_go`, dtrace.c).
     pub(crate) fn set_option(
         &mut self,
         option: u32,
@@ -237,7 +240,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives everything back.
+    /// Frees all memory of the session.
     ///
     /// # Safety
     /// The consumer has no enablings any more, and since then every CPU has been outside probe context.

@@ -1,4 +1,4 @@
-//! Consumers start and stop (`dtrace_state_go`, `dtrace_state_stop`).
+//! Starting and stopping of consumers (`dtrace_state_go`, `dtrace_state_stop`).
 
 use dtrace_abi::spec::Spec;
 

@@ -1,12 +1,12 @@
-//! Decodes the actions of clauses that need no machine: those that store simple numbers, and aggregate by such. Most clauses that
-//! are hit often are of this kind.
+//! Decodes the actions of clauses that need no machine: those that only store simple numbers, or use them as keys and
+//! values of aggregations. Most clauses of frequent probes are of this kind.
 
 use crate::machine::Simple;
 use crate::run::clause::{ClauseAction, Target};
 use crate::run::field::Field;
 use crate::run::step::{Step, Then};
 
-/// A clause is not of this kind.
+/// The error for a clause that needs the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotPlain;
 
@@ -17,14 +17,14 @@ pub(crate) fn count(acts: &[ClauseAction]) -> Option<usize> {
 
 /// Decodes the actions of a clause, each of which has its place.
 pub(crate) fn steps(acts: &[ClauseAction]) -> impl Iterator<Item = Result<Step, NotPlain>> {
-    // The beginning of the current tuple.
+    // The first two words of the current tuple: the number of the aggregation, and the number of its variable.
     let mut begins = (0, 0);
     (1..).zip(acts).filter_map(move |(action, act)| {
         let Some(what) = act.simple else { return Some(Err(NotPlain)) };
         let then = match (&act.target, act.field, what) {
             (Target::Record, Some(field), _) => Then::Record(field),
             (Target::Key(None), Some(field), _) => Then::Key(field),
-            // The number of the variable is known, and a word of its own (`dtrace_aggvarid_t`).
+            // The number of the variable is a constant, and has its own word (`dtrace_aggvarid_t`).
             (Target::Key(Some(id)), Some(Field::SECOND), Simple::Constant(variable)) => {
                 begins = (*id, variable);
                 return None;

@@ -19,19 +19,19 @@ pub(crate) struct Tables {
     pub(super) ecbs: EcbPool,
     /// The enablings that are retained, the latest first.
     pub(super) retained: Option<Owned<Retained>>,
-    /// The number of threads that create probes which must be enabled afterwards.
+    /// The number of threads that are providing probes. The last one matches the new probes with retained enablings.
     pub(super) providing: usize,
-    /// All probes below this index were matched already.
+    /// The lowest index of a probe that was created while a thread provided probes, and is not matched yet.
     pub(super) fresh: Option<usize>,
-    /// Enablings ever.
+    /// The number of enablings that were ever created.
     pub(super) enablings: usize,
-    /// The number last given to a consumer.
+    /// The number of the last consumer that was opened.
     pub(super) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(super) buffer: usize,
     /// Bytes of all buffers of a consumer, if these may be smaller than it asks for.
     pub(super) share: usize,
-    /// The consumer for which something was enabled before it came.
+    /// The consumer of the anonymous enabling, until another consumer claims it.
     pub(super) anonymous: Option<ConsumerId>,
     /// The last number that was assigned to a predicate.
     pub(super) last_predicate: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Tables {
     pub(super) arena: Arena,
 }
 
-/// Bytes that the tables take at most.
+/// Returns the largest number of bytes that the tables take.
 pub(super) const fn footprint(config: &Config) -> usize {
     let Config { providers, probes, ecbs, consumers, .. } = *config;
     let parts = [
@@ -63,7 +63,7 @@ pub(super) const fn footprint(config: &Config) -> usize {
 }
 
 impl Tables {
-    /// Tables without room for anything.
+    /// Creates empty tables.
     pub(super) const fn none() -> Self {
         Self {
             registry: Registry::none(),
@@ -107,7 +107,8 @@ impl Tables {
         ConsumerError::NoMemory { needed, left: self.arena.left() }
     }
 
-    /// An ECB for an enabled probe of a consumer, and the number of the enabled probe; `None` when there is none left.
+    /// Takes an ECB for an enabled probe of a consumer. Returns the ECB and the number of the enabled probe; `None` if
+    /// no ECB is left.
     pub(super) fn take_ecb(&mut self, what: EcbUse, consumer: usize) -> Option<(usize, u32)> {
         if self.ecbs.available() == 0 {
             return None;
@@ -123,7 +124,7 @@ impl Tables {
         Some((ecb, epid))
     }
 
-    /// An ECB of a consumer has been unlinked.
+    /// Retires an ECB of a consumer that was unlinked from its chain.
     pub(super) fn retire_ecb(&mut self, consumer: usize, ecb: usize) {
         self.map.disable(ecb);
         self.ecbs.retire(consumer, ecb);

@@ -1,4 +1,4 @@
-//! The cost of operations by the number of probes: comparisons are counted, time is not measured.
+//! The cost of operations for a growing number of probes: these tests count comparisons, and do not measure time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! A framework for any host.
+//! A trait for frameworks, independent of the type of their host.
 
 use dtrace_abi::System;
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
@@ -15,9 +15,9 @@ use crate::kernel::{ModuleText, Symbol};
 use crate::registry::listing::{Detail, ProbeInfo};
 use crate::run::consumer::ConsumerId;
 
-/// A framework for any host: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call, which
-/// document their errors. Called by threads with interrupts on; in probe context functions that return an `Option`
-/// return `None`, others [`ConsumerError::ProbeContext`].
+/// A framework with any type of host: the functions of [`Dtrace`](crate::Dtrace) that a server and a console call.
+/// `Dtrace` documents their errors. Called by threads with interrupts on. In probe context, functions that return an
+/// `Option` return `None`, and the others [`ConsumerError::ProbeContext`].
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
     /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus), [`system`](Self::system),
@@ -25,10 +25,10 @@ pub trait Tracer: Sync {
     /// refuse, too.
     fn need_thread(&self) -> Result<(), ProbeContext>;
 
-    /// CPUs that fire probes.
+    /// Returns the number of CPUs that fire probes.
     fn cpus(&self) -> usize;
 
-    /// The operating system whose numbers programs in D can name.
+    /// Returns the operating system; D programs can use the names of its numbers.
     fn system(&self) -> System;
 
     /// The number of enabled timers that do not fire, because the host does not call [`Dtrace::tick`](crate::Dtrace::tick).
@@ -131,18 +131,21 @@ pub trait Tracer: Sync {
     /// Like [`Kernel::declared`](crate::kernel::Kernel::declared) of the framework's host.
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>));
 
-    /// The probe with the least id above `after` that the description matches and that a consumer with these rights may use
-    /// (`DTRACEIOC_PROBEMATCH`). With 0, providers are asked to provide what they have for the description first.
+    /// Returns the probe with the lowest id above `after` that matches the description and that a consumer with these
+    /// rights may use (`DTRACEIOC_PROBEMATCH`). If `after` is 0, first lets the providers create probes for the
+    /// description.
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo>;
 
     /// Like [`Dtrace::describe`](crate::Dtrace::describe).
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
 
-    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
-    /// provider has no such op, and if a consumer with these rights may not use the probe.
+    /// Returns the type of an argument of a probe, counted from 0, from the provider's `getargdesc`. Returns `None`
+    /// after the last argument, if the provider has no such op, or if a consumer with these rights may not use the
+    /// probe.
     fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc>;
 
-    /// The text whose functions consumers may trace, and how many more sites there is room for; `None` if the host has none.
+    /// Returns the text whose functions consumers may trace, and the number of further sites for which there is room;
+    /// `None` if the host has no such text.
     fn function_text(&self) -> Option<(&'static dyn FunctionText, usize)>;
 
     /// Calls `add`, which calls [`add_function`](Self::add_function) for many functions. Their probes are enabled together

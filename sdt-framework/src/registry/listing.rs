@@ -12,7 +12,7 @@ use sdt_core::ops::{
 
 use super::tables::{Registry, index, number};
 
-/// A probe as it is listed: its number and its four names.
+/// The number and the names of a probe, as `dtrace -l` lists them.
 #[derive(Clone, Debug)]
 pub struct ProbeInfo {
     id: ProbeId,
@@ -23,7 +23,7 @@ pub struct ProbeInfo {
 }
 
 impl ProbeInfo {
-    /// Its number.
+    /// Returns the number.
     pub const fn id(&self) -> ProbeId {
         self.id
     }
@@ -62,9 +62,8 @@ impl fmt::Display for ProbeInfo {
 pub struct Detail {
     /// The probe.
     pub info: ProbeInfo,
-    /// Stability of the probe's description: in each part the weakest of the provider's attributes for
-    /// those of the four names that are not empty and hold no pattern, as libdtrace's `dt_probe_info`
-    /// computes it.
+    /// Stability of the probe's description. Each part is the weakest of the provider's attributes for those of the
+    /// four names that are neither empty nor patterns, as libdtrace's `dt_probe_info` computes it.
     pub probe: Attribute,
     /// Stability of its arguments.
     pub args: Attribute,
@@ -96,7 +95,7 @@ impl<E: Copy + 'static> Registry<E> {
         })
     }
 
-    /// The names and stability of the probe at an index.
+    /// Returns the names, stability and privileges of the probe at an index.
     pub(crate) fn describe(&self, at: usize) -> Option<Detail> {
         let info = self.info(at)?;
         let (_, provider) = self.probe(at)?;
@@ -105,8 +104,8 @@ impl<E: Copy + 'static> Registry<E> {
         Some(Detail { probe, args: attr.args, provider: attr, privileges, info })
     }
 
-    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, and when the
-    /// provider has no such op.
+    /// Returns the type of an argument of a probe, counted from 0, from the provider's `getargdesc`. Returns `None`
+    /// after the last argument, or if the provider has no such op.
     pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
         let (probe, provider) = self.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;

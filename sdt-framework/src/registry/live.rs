@@ -19,8 +19,8 @@ pub(crate) struct LiveProbe {
     origin: UnsafeCell<Origin>,
 }
 
-// SAFETY: the origin is written while the probe is not live and no CPU still looks at it; the pointers in
-// it are the provider's and only handed back to it.
+// SAFETY: `publish` writes the origin only while the probe is not live and no CPU reads it. The framework only passes
+// the pointers in it back to the provider.
 unsafe impl Sync for LiveProbe {}
 
 impl LiveProbe {
@@ -45,12 +45,13 @@ impl LiveProbe {
         self.is_live.store(true, Ordering::Release);
     }
 
-    /// The id is no probe any more.
+    /// Ends the probe: its id is no longer valid.
     pub(super) fn retract(&self) {
         self.is_live.store(false, Ordering::Release);
     }
 
-    /// Returns whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
+    /// Returns whether the probe is live. Probe context. Acquire, with the Release of `publish`: the origin is
+    /// initialised.
     #[inline(always)]
     fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)
@@ -67,7 +68,7 @@ impl LiveProbe {
         self.origin.with(|origin| unsafe { &*origin })
     }
 
-    /// The predicate that can be cached, or 0. Probe context.
+    /// Returns the number of the predicate that can be cached, or 0. Probe context.
     #[inline(always)]
     pub(crate) fn predicate(&self) -> u32 {
         self.predicate.load(Ordering::Relaxed)
@@ -85,17 +86,17 @@ impl LiveProbe {
         &self.chain
     }
 
-    /// With the framework locked.
+    /// Sets the number of the predicate that can be cached; 0 for none. Called with the framework locked.
     pub(crate) fn set_predicate(&self, predicate: u32) {
         self.predicate.store(predicate, Ordering::Relaxed);
     }
 
-    /// One more consumer has enabled it. With the framework locked.
+    /// Counts one more consumer that has enabled the probe. Called with the framework locked.
     pub(crate) fn add_consumer(&self) {
         self.consumers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One consumer less has enabled it. With the framework locked.
+    /// Counts one consumer less that has enabled the probe. Called with the framework locked.
     pub(crate) fn remove_consumer(&self) {
         self.consumers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -121,19 +122,19 @@ impl<E: Copy + 'static> Live<E> {
         Self { probes: &[], nodes: &[] }
     }
 
-    /// `None` when there is no room.
+    /// Allocates the tables; returns `None` if there is no room.
     pub(super) fn new(arena: &mut Arena, probes: usize, enablings: usize) -> Option<Self> {
         let probes = arena.slice(probes, |_| LiveProbe::new())?.leak();
         let nodes = arena.slice(enablings, |_| Node::new())?.leak();
         Some(Self { probes, nodes })
     }
 
-    /// Bytes that it takes at most.
+    /// Returns the largest number of bytes that the tables take.
     pub(super) const fn footprint(probes: usize, enablings: usize) -> usize {
         Arena::footprint::<LiveProbe>(probes).saturating_add(Arena::footprint::<Node<E>>(enablings))
     }
 
-    /// The probe with this number, if it is one. Probe context.
+    /// Returns the live probe with this number, if there is one. Probe context.
     #[inline(always)]
     pub(crate) fn find(&self, id: u32) -> Option<&'static LiveProbe> {
         self.probes.get(id.checked_sub(1)? as usize).filter(|probe| probe.is_live())
@@ -153,7 +154,7 @@ impl<E: Copy + 'static> Live<E> {
     pub(crate) fn for_each_enabled(&self, mut f: impl FnMut(u32, &Origin)) {
         for (id, probe) in (1..).zip(self.probes) {
             if !probe.chain.is_empty() && probe.is_live() {
-                // SAFETY: it is not used beyond this probe context.
+                // SAFETY: this is probe context, the probe is live, and `f` gets a reference that it cannot keep.
                 f(id, unsafe { probe.origin() });
             }
         }
@@ -169,11 +170,12 @@ impl<E: Copy + 'static> Live<E> {
         };
         // SAFETY: no chain and no CPU refers to the node, by the contract of this function.
         unsafe { place.fill(enabling) };
-        // SAFETY: it has just been filled, and the framework is locked.
+        // SAFETY: the node is on no chain and was filled above, and the framework is locked, by the contract of this
+        // function.
         unsafe { probe.chain.append(self.nodes, node) };
     }
 
-    /// Takes an enabling off a probe's chain. CPUs may still look at it.
+    /// Removes an enabling from a probe's chain. CPUs in probe context may still use it.
     ///
     /// # Safety
     /// The framework is locked.

@@ -11,8 +11,8 @@ use sdt_core::ops::{
     Stability,
 };
 
-/// Why a provider cannot be registered. All are [`FrameworkError::Invalid`] to the provider; this says
-/// which, for the console.
+/// The reason why a provider cannot be registered. The provider gets [`FrameworkError::Invalid`] for all of these; a
+/// host can print the reason on its console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RegistrationError {
@@ -115,8 +115,8 @@ pub fn check(
     Ok(())
 }
 
-/// The attributes and privileges that a C caller passes to `dtrace_register`: a `dtrace_pattr_t` as
-/// bytes and a `uint32_t`.
+/// Converts the attributes and privileges that a C caller passes to `dtrace_register`: a `dtrace_pattr_t` as bytes, and
+/// a `uint32_t`.
 ///
 /// # Errors
 /// [`RegistrationError::BadAttributes`] for a number beyond the last stability or class,

@@ -7,7 +7,7 @@ use super::tables::Registry;
 use crate::base::arena::Arena;
 use crate::base::links::{Links, List};
 
-/// Probes by one of their names: each is in the bucket of that name, with those of some other names.
+/// An index of probes by function name or by probe name. Probes with different names can share a bucket.
 #[derive(Debug)]
 pub(super) struct Index {
     buckets: &'static mut [List],
@@ -19,7 +19,7 @@ impl Index {
         Self { buckets: &mut [], links: Links::none() }
     }
 
-    /// `None` when there is no room.
+    /// Allocates an index for this number of probes; returns `None` if there is no room.
     pub(super) fn new(arena: &mut Arena, probes: usize) -> Option<Self> {
         let buckets = arena.slice(probes, |_| List::EMPTY)?.leak();
         Some(Self { buckets, links: Links::new(arena, probes)? })
@@ -46,7 +46,7 @@ impl Index {
     }
 }
 
-/// A list that all probes are in which a description can mean.
+/// A list that contains every probe that a description can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a> {
     list: List,
@@ -83,13 +83,14 @@ impl<E: Copy + 'static> Registry<E> {
         })
     }
 
-    /// The shortest list that all probes are in which a description means, if there is one.
+    /// Returns the shortest list that contains every probe that the description can match; `None` if there is no such
+    /// list: the description has no exact name of a function, of a probe, or of a single provider.
     pub(crate) fn candidates(&self, spec: &Spec) -> Option<Candidates<'_>> {
         let [provider, function, name] = spec.exact();
         let by_function = function.map(|function| self.by_function.find(function));
         let by_name = name.map(|name| self.by_name.find(name));
         let of_provider = provider.and_then(|name| {
-            // Several may have one name.
+            // Several providers may have the same name.
             let mut named = self.providers.iter().filter_map(|entry| {
                 entry.provider.as_ref().filter(|provider| *provider.name == *name)
             });
@@ -104,7 +105,7 @@ impl<E: Copy + 'static> Registry<E> {
         [by_name, by_function, of_provider].into_iter().flatten().min_by_key(Candidates::len)
     }
 
-    /// Returns whether a description means this probe. Those of an invalidated provider are never meant.
+    /// Returns whether a description matches this probe. It never matches a probe of an invalidated provider.
     pub(crate) fn matches(&self, at: usize, spec: &Spec) -> bool {
         self.count_comparison();
         self.probe(at).is_some_and(|(probe, provider)| {

@@ -63,13 +63,13 @@ pub(crate) struct Probe {
     enablings: usize,
     /// The number of probes that were created before it.
     pub(crate) created: usize,
-    /// Whether it was enabled for the enablings that meant it when it was created.
+    /// Whether the probe was enabled for all retained enablings that matched it when it was created.
     pub(crate) is_matched: bool,
     pub(crate) names: &'static Names,
     pub(crate) parg: Opaque,
 }
 
-/// Bytes that the tables take at most.
+/// Returns the largest sizes in bytes of the tables.
 const fn table_bytes(providers: usize, probes: usize) -> [usize; 6] {
     [
         Arena::footprint::<ProviderEntry>(providers),
@@ -87,7 +87,7 @@ const fn table_bytes(providers: usize, probes: usize) -> [usize; 6] {
 pub(crate) struct Registry<E: 'static> {
     pub(super) providers: &'static mut [ProviderEntry],
     probes: &'static mut [Option<Probe>],
-    /// Links of each entry in the two indexes.
+    /// The names of the provider in each entry of `providers`, readable in probe context.
     provider_names: &'static [NameCell<ProviderName>],
     names: &'static [NameCell<Names>],
     /// The number of entries of `probes` that were ever used.
@@ -98,7 +98,7 @@ pub(crate) struct Registry<E: 'static> {
     pub(super) links: Links,
     pub(super) by_function: Index,
     pub(super) by_name: Index,
-    /// Probes created ever.
+    /// The number of probes that were ever created.
     created: usize,
     live: Live<E>,
     /// The number of probes that were compared with descriptions or names.
@@ -107,7 +107,7 @@ pub(crate) struct Registry<E: 'static> {
 }
 
 impl<E: Copy + 'static> Registry<E> {
-    /// A registry without room for anything.
+    /// Creates a registry with empty tables.
     pub(crate) const fn none() -> Self {
         Self {
             providers: &mut [],
@@ -147,7 +147,7 @@ impl<E: Copy + 'static> Registry<E> {
         })
     }
 
-    /// Bytes that a registry takes at most.
+    /// Returns the largest number of bytes that a registry takes.
     pub(crate) const fn footprint(providers: usize, probes: usize, enablings: usize) -> usize {
         let tables = table_bytes(providers, probes);
         let (mut sum, mut at) = (Live::<E>::footprint(probes, enablings), 0);
@@ -163,7 +163,7 @@ impl<E: Copy + 'static> Registry<E> {
         self.live
     }
 
-    /// Returns the location of the names of providers and of probes.
+    /// Returns the tables of the providers' names and of the probes' names.
     pub(crate) const fn name_tables(
         &self,
     ) -> (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]) {
@@ -175,7 +175,8 @@ impl<E: Copy + 'static> Registry<E> {
         self.created
     }
 
-    /// Registers a provider, whose rules have been [checked](super::registration::check). `None` when the table is full.
+    /// Registers a provider that passed the [checks](super::registration::check). Returns its id, or `None` if the
+    /// table is full.
     pub(crate) fn register(
         &mut self,
         name: ProviderName,
@@ -186,8 +187,8 @@ impl<E: Copy + 'static> Registry<E> {
     ) -> Option<ProviderId> {
         let at = self.providers.iter().position(|entry| entry.provider.is_none())?;
         let entry = &mut self.providers[at];
-        // SAFETY: the entry is free: the provider that it held has no probes any more, and since it has none every
-        // CPU has been outside probe context.
+        // SAFETY: the entry is free: `destroy` has destroyed the probes of its previous provider, and every CPU has
+        // left probe context since they were live, so no reference to the old name is used.
         let name = unsafe { self.provider_names.get(at)?.fill(name) };
         let (defunct, probes, enabled, arg) = (false, List::EMPTY, 0, Opaque(arg));
         entry.provider =
@@ -196,7 +197,7 @@ impl<E: Copy + 'static> Registry<E> {
         Some(self.provider_id(generation, at))
     }
 
-    /// The number of what an entry holds. From 1.
+    /// Returns the id of the provider in the entry `at`, with this generation. Ids are never 0.
     fn provider_id(&self, generation: usize, at: usize) -> ProviderId {
         ProviderId::new(generation.wrapping_mul(self.providers.len()).wrapping_add(at + 1))
     }
@@ -222,13 +223,13 @@ impl<E: Copy + 'static> Registry<E> {
         self.providers.len()
     }
 
-    /// The ops of the provider at an index, if they may be called to provide probes.
+    /// Returns the ops and the `arg` of the provider at an index, unless it was invalidated.
     pub(crate) fn ops(&self, at: usize) -> Option<(ProviderOps, Opaque)> {
         let provider = self.provider(at).filter(|provider| !provider.defunct)?;
         Some((provider.ops, provider.arg))
     }
 
-    /// Invalidates a provider: no description means its probes any more.
+    /// Invalidates a provider: from now on no description matches its probes.
     pub(crate) fn invalidate(&mut self, id: ProviderId) {
         if let Some(found) = self.find_provider(id).and_then(|at| self.provider_mut(at)) {
             found.defunct = true;
@@ -238,8 +239,9 @@ impl<E: Copy + 'static> Registry<E> {
     /// Unregisters a provider, and destroys its probes.
     ///
     /// # Errors
-    /// [`FrameworkError::NotFound`]; [`FrameworkError::Again`] for one that is invalidated and has enabled probes;
-    /// [`FrameworkError::Busy`] for any other that has some, or if it `is_open`.
+    /// [`FrameworkError::NotFound`] if the provider is not registered. If it has enabled probes:
+    /// [`FrameworkError::Again`] if it was invalidated, otherwise [`FrameworkError::Busy`]. [`FrameworkError::Busy`]
+    /// also if a consumer `is_open` and the provider was not invalidated.
     pub(crate) fn unregister(
         &mut self,
         id: ProviderId,
@@ -279,7 +281,8 @@ impl<E: Copy + 'static> Registry<E> {
         Some((probe, provider))
     }
 
-    /// The probe of a registered provider with exactly these names, by index. None of an invalidated provider.
+    /// Returns the index of the probe of a registered provider with exactly these names. Returns `None` for an
+    /// invalidated provider.
     pub(crate) fn lookup(&self, provider: ProviderId, names: [&CStr; 3]) -> Option<usize> {
         let at = self.find_provider(provider)?;
         if self.provider(at)?.defunct {
@@ -350,7 +353,7 @@ impl<E: Copy + 'static> Registry<E> {
         self.links.push(&mut self.free, at);
     }
 
-    /// When a probe was created, counted in probes, if it was not matched before: from here on it is.
+    /// Marks a probe as matched. Returns how many probes were created before it; `None` if it was matched before.
     pub(crate) fn match_once(&mut self, at: usize) -> Option<usize> {
         let (probe, _) = self.probe_mut(at).filter(|(probe, _)| !probe.is_matched)?;
         probe.is_matched = true;
@@ -362,7 +365,7 @@ impl<E: Copy + 'static> Registry<E> {
         self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
     }
 
-    /// The part of a probe that is read when it fires.
+    /// Returns the part of a probe that probe context reads.
     pub(crate) fn live_probe(&self, at: usize) -> Option<&'static LiveProbe> {
         self.live.at(at)
     }
@@ -391,15 +394,16 @@ impl<E: Copy + 'static> Registry<E> {
         if probe.enablings == 1 {
             provider.enabled += 1;
             if let Some(enable) = provider.ops.enable {
-                // SAFETY: the op was declared sound at registration.
+                // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
+                // unregistered.
                 unsafe { enable(provider.arg.0, number(at), probe.parg.0) };
             }
         }
     }
 
-    /// Takes an enabling off a probe's chain. CPUs may still look at it.
+    /// Removes an enabling from a probe's chain. CPUs in probe context may still use it.
     pub(crate) fn unlink(&mut self, at: usize, node: usize) {
-        // SAFETY: the registry is behind the lock.
+        // SAFETY: the caller has exclusive access to the registry, so it holds the framework's lock.
         unsafe { self.live.unlink(at, node) };
     }
 
@@ -410,7 +414,8 @@ impl<E: Copy + 'static> Registry<E> {
         if probe.enablings == 0 {
             provider.enabled -= 1;
             if let Some(disable) = provider.ops.disable {
-                // SAFETY: the op was declared sound at registration.
+                // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
+                // unregistered.
                 unsafe { disable(provider.arg.0, number(at), probe.parg.0) };
             }
         }
@@ -486,9 +491,9 @@ impl<E: Copy + 'static> Registry<E> {
         destroyed > 0
     }
 
-    /// Destroys the probes that `next` returns, each computed from the one before. None of them may be enabled. They
-    /// stop being probes, `sync` waits until every CPU has left probe context, `destroy` of the providers is called,
-    /// and the entries are free. Returns the number of probes.
+    /// Destroys the probes that `next` returns, each computed from the previous one. None of them may be enabled. Makes
+    /// their ids invalid, calls `sync`, which waits until every CPU has left probe context, calls the provider's op
+    /// `destroy` for each, and frees the entries. Returns the number of probes.
     fn destroy(
         &mut self,
         sync: impl FnOnce(),
@@ -513,7 +518,8 @@ impl<E: Copy + 'static> Registry<E> {
             if let Some((probe, provider)) = self.probe(index)
                 && let Some(destroy) = provider.ops.destroy
             {
-                // SAFETY: the op was declared sound at registration, and no CPU uses the id any more.
+                // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
+                // unregistered; `sync` above has waited for every CPU that used the id.
                 unsafe { destroy(provider.arg.0, number(index), probe.parg.0) };
             }
             self.remove_probe(index);

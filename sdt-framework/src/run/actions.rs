@@ -17,14 +17,16 @@ use crate::base::host::Host;
 use crate::kernel::Destruction;
 use crate::machine::{Failure, Firing, Probe, Program, Room, Stop, Token};
 
-/// The machine at a hit: what the clauses of all enablings that need it share on this CPU, one after the other.
+/// The machine during a hit. The clauses of all enablings that need the machine use it on this CPU, one after the
+/// other.
 pub(crate) struct Run<'a, H> {
     firing: Firing<'a, Surroundings<'a, H>>,
     context: ClauseContext<'a, H>,
 }
 
 impl<'a, H: Host> Run<'a, H> {
-    /// Starts running the clauses of the first consumer. `token` is where its `strtok` goes on.
+    /// Starts the machine for the clauses of the first consumer. `token` is the position at which the consumer's
+    /// `strtok` continues.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause runs on it. The run is dropped before the CPU leaves probe context.
@@ -45,7 +47,7 @@ impl<'a, H: Host> Run<'a, H> {
         Self { firing, context }
     }
 
-    /// Goes on with the clauses of the consumer of `context`, if that is another one.
+    /// Continues with the clauses of the consumer of `context`; does nothing if this run already serves that consumer.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -54,7 +56,8 @@ impl<'a, H: Host> Run<'a, H> {
         if core::ptr::eq(self.context.state, context.state) {
             return;
         }
-        // SAFETY: it is this CPU's, by the contract of `new`; what a consumer had there before at this hit is not used any more.
+        // SAFETY: the memory belongs to this CPU, by the contract of `new`; no earlier reference to it is in use,
+        // because the clauses of that consumer that ran before at this hit have ended.
         let Work { scratch, key, .. } = unsafe { &mut *context.here.work.get() };
         context.kernel.state.set(Some(context.state));
         self.firing.serve(&context.state.memory, *context.access, Room { scratch, key });
@@ -67,9 +70,9 @@ impl<'a, H: Host> Run<'a, H> {
         core::ptr::eq(self.context.state, context.state).then_some(self.firing.token)
     }
 
-    /// Runs a clause with these units of work, at this time if it is known already; the predicate only if it is not
-    /// known to be true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is
-    /// false.
+    /// Runs a clause. `work` is the number of available units; `time` is the time of the hit if the clock was read
+    /// already. Skips the predicate if it is known to be true. If `checks`, finds a consumer that has timed out even if
+    /// the predicate is false.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -156,7 +159,7 @@ impl<'a, H: Host> Run<'a, H> {
         let mut at = at;
         // The value of the previous action.
         let mut value = 0;
-        // Bytes that the next `tracemem` is to have.
+        // The number of bytes for the next `tracemem`, if the program limits it.
         let mut wanted = None;
         // The number of significant words of the tuple; the words after them, up to the greatest length of a string,
         // count as zeroes.
@@ -183,7 +186,7 @@ impl<'a, H: Host> Run<'a, H> {
                     }
                     let increment = if aggregation.increments { value } else { 1 };
                     let tuple = tuple.get(..keys).unwrap_or_default();
-                    // A value without room is counted there.
+                    // `add_padded` counts a value that does not fit as a drop.
                     let mut work = firing.work.get();
                     aggregated.buffer.add_padded(
                         tuple,
@@ -200,7 +203,7 @@ impl<'a, H: Host> Run<'a, H> {
                     match (begins, &mut *tuple) {
                         (Some(id), [first, ..]) => *first = (*id).into(),
                         (None, tuple) => {
-                            // The rest of the previous string is overwritten.
+                            // Zeroes the rest of the previous string.
                             clear(tuple, keys, act.record.offset.div_ceil(8) as usize);
                         }
                         _ => {}
@@ -210,7 +213,7 @@ impl<'a, H: Host> Run<'a, H> {
                 }
             };
             if let Some(field) = act.field {
-                // It only computes a number.
+                // The action only computes a number.
                 value = match act.compute(firing) {
                     Ok(value) => value,
                     Err(failure) => return failed(failure),
@@ -225,7 +228,8 @@ impl<'a, H: Host> Run<'a, H> {
             let size = act.record.size as usize;
             let is_key = matches!(act.target, Target::Key(_));
             if !is_key || !act.is_string() {
-                // Bytes that it does not write are zero. The datum before it has written the word in which it begins.
+                // Zeroes the bytes that the action does not write. The previous datum has written the word in which
+                // this datum begins.
                 clear(to, offset.div_ceil(8), (offset + size).div_ceil(8));
             }
             match context.without_program(act, to, &firing.work) {
@@ -249,7 +253,8 @@ impl<'a, H: Host> Run<'a, H> {
                 // As in dtrace.c, 0 means the maximum.
                 Action::TracememDynsize => wanted = Some(value).filter(|&value| value != 0),
                 Action::Speculate => {
-                    // SAFETY: this CPU, in probe context, and a clause speculates once.
+                    // SAFETY: this is the CPU of the hit, in probe context, and no earlier reference to the buffer
+                    // exists, because a clause calls `speculate` at most once (`Builder::add`).
                     let Some((part, buffer)) = (unsafe { context.speculate(value) }) else {
                         return Outcome::Dropped;
                     };
@@ -258,7 +263,7 @@ impl<'a, H: Host> Run<'a, H> {
                         return Outcome::Dropped;
                     };
                     if words != 0 {
-                        // The time is that at which it is committed.
+                        // The commit stores the time.
                         header(buffer.room(found, words), firing.epid, u64::MAX);
                     }
                     (place, at) = (Kept::Speculative(value, part, buffer), found);
@@ -269,7 +274,8 @@ impl<'a, H: Host> Run<'a, H> {
                     place = Kept::Nowhere;
                     let now = firing.timestamp();
                     let charge = |units| firing.charge(units);
-                    // SAFETY: this CPU, in probe context, and what was recorded speculatively is done with.
+                    // SAFETY: this is the CPU of the hit, in probe context, and `place` no longer refers to the
+                    // speculative record.
                     if let Err(stop) = unsafe { context.commit(value, records, now, charge) } {
                         return outside(stop);
                     }
@@ -290,7 +296,7 @@ impl<'a, H: Host> Run<'a, H> {
                     if let Err(stop) = context.chill(value) {
                         return outside(stop);
                     }
-                    // It has passed.
+                    // Time has passed, so the next clause reads the clock again.
                     firing.timestamp = None;
                     continue;
                 }
@@ -350,7 +356,7 @@ impl<'a, H: Host> Run<'a, H> {
                 | Action::Lquantize
                 | Action::Llquantize => continue,
             }
-            // The builder takes none of these actions without a program.
+            // The builder rejects these actions without a program.
             let Some(ty) = act.program.as_ref().map(Program::returns) else { continue };
             let stored = if !ty.is_by_ref() {
                 if matches!(size, 1 | 2 | 4 | 8) {
@@ -389,12 +395,12 @@ enum Kept<'a> {
     Records,
     /// The buffer of the speculation with this number.
     Speculative(u64, &'a Speculative, &'a mut RecordBuffer),
-    /// Nowhere, or it has been already.
+    /// No destination: the record was discarded, or is already complete.
     Nowhere,
 }
 
 impl Kept<'_> {
-    /// The record has been written.
+    /// Completes the record at its destination.
     fn keep(&mut self, records: &mut RecordBuffer, at: usize, words: usize) {
         match self {
             Self::Records => records.commit(at, words),

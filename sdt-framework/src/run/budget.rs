@@ -1,13 +1,13 @@
 //! The budget of a hit: the work of the clauses of all consumers together, so that no program occupies a CPU for long.
 //!
-//! It is divided evenly among the consumers that have enabled the probe. A consumer cannot use the rest of another one,
-//! so each has its share independently of the others. A sixteenth of the share is kept for `dtrace:::ERROR`, which
-//! tells that the rest is used up.
+//! The framework divides the budget evenly among the consumers that have enabled the probe. A consumer cannot use units
+//! that another one has left, so each share is independent of the others. A sixteenth of a share is reserved for
+//! `dtrace:::ERROR`, which reports that the rest is used up.
 
 use crate::base::counters::Work;
 use crate::base::word::Word;
 
-/// Units of work that it takes to meet an enabling on the chain.
+/// The units of work to visit an enabling on the chain.
 pub(crate) const MEET: u32 = 16;
 
 /// The part of a share that is reserved for `dtrace:::ERROR`.
@@ -22,11 +22,11 @@ pub(crate) struct Table<'a> {
     pub(crate) work: &'a Work,
 }
 
-/// The shares of the consumers at a hit. The share of the consumer whose clauses run is here; those of others that have had their
-/// turn are in the table of the CPU.
+/// The shares of the consumers at a hit. This value contains the share of the current consumer; the table of the CPU
+/// contains the rests of the consumers that had their turn before.
 pub(crate) struct Budget {
     share: u32,
-    /// Consumers that may be given a share yet.
+    /// The number of consumers that have not received a share yet.
     others: u32,
     /// Whether the table may have entries of this hit.
     is_shared: bool,
@@ -34,11 +34,11 @@ pub(crate) struct Budget {
     consumer: usize,
     /// Units that its clauses may use.
     available: u32,
-    /// Units that are left to it besides, for `dtrace:::ERROR`.
+    /// The units that are reserved for `dtrace:::ERROR` of this consumer.
     kept: u32,
 }
 
-/// No consumer has its turn.
+/// The value of `consumer` between turns.
 const NONE: usize = usize::MAX;
 
 impl Budget {
@@ -46,7 +46,7 @@ impl Budget {
     #[inline(always)]
     pub(crate) fn new(units: u32, consumers: u32) -> Self {
         let share = if consumers <= 1 { units } else { units / consumers };
-        // Returns the share of the first consumer.
+        // Sets the share of the first consumer now, because most hits have only one consumer.
         let kept = share / RESERVE;
         let (others, consumer) = (consumers, NONE);
         Self { share, others, is_shared: false, consumer, available: share - kept, kept }
@@ -58,8 +58,8 @@ impl Budget {
         Self { share: 0, others: 0, is_shared: true, consumer: NONE, available: 0, kept: 0 }
     }
 
-    /// Begins the turn of a consumer. `false` if all shares are used, because the consumer enabled the probe after the
-    /// hit began.
+    /// Begins the turn of a consumer. Returns `false` if no share is left, because this consumer enabled the probe
+    /// after the hit began.
     #[inline(always)]
     pub(crate) fn turn_to<'a>(
         &mut self,
@@ -146,7 +146,7 @@ impl Budget {
     }
 }
 
-/// Returns the rest of a consumer's share after its turn at this hit.
+/// Returns the rest of a consumer's share, if the consumer had a turn at this hit.
 fn known(consumer: usize, table: Table<'_>) -> Option<u32> {
     let entry = table.entries.get(consumer)?.get();
     ((entry >> 32) as u32 == table.hit).then_some(entry as u32)
@@ -213,7 +213,7 @@ mod tests {
         let table: Vec<_> = (0..3).map(|_| Word::new()).collect();
         let all = charged(3, &[(0, u32::MAX, true), (1, 1_000_000, false), (2, 5, false)], &table);
         assert_eq!(all, [u64::from(WORK / 3), 1_000_000, 5]);
-        // One that has enabled the probe since has none.
+        // A consumer that has enabled the probe since the hit began has no share.
         let table: Vec<_> = (0..3).map(|_| Word::new()).collect();
         let all = charged(2, &[(0, 1, false), (1, 1, false), (2, 1, false), (0, 1, false)], &table);
         assert_eq!(all, [2, 1, 0]);

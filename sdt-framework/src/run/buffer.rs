@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 
-/// A buffer of records, with one user at a time. It begins with what a dump is asked for
+/// A buffer of records, with one user at a time. The first fields are those that readers of dumps need
 /// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
 #[derive(Debug)]
 #[repr(C)]
@@ -23,17 +23,18 @@ pub(crate) struct RecordBuffer {
     /// In a ring that has wrapped around, the position of the oldest record, which is not before `head`. Otherwise
     /// `NONE`.
     oldest: usize,
-    /// While a ring goes round: where its last record ends, and one.
+    /// While a ring wraps around: the end of its last record, plus one. Otherwise 0.
     turning: usize,
     words: &'static mut [u64],
     policy: Policy,
     /// For rings and speculative buffers: one bit for each word, set at the beginning of a record.
     starts: &'static mut [u64],
-    /// A record has found no room in a buffer that is filled once.
+    /// Whether a record did not fit into a buffer with policy `fill`.
     full: bool,
-    /// Words at the end that are for `dtrace:::END` alone.
+    /// The number of words at the end that only `dtrace:::END` may use.
     kept: usize,
-    /// Of a buffer that is switched: the number of words that [`reserve_at_once`](Self::reserve_at_once) fills, at first half of them.
+    /// Policy `switch`: the number of words that [`reserve_at_once`](Self::reserve_at_once) may fill, initially half of
+    /// them.
     limit: usize,
 }
 
@@ -45,20 +46,20 @@ const _: () = {
     assert!(core::mem::offset_of!(RecordBuffer, turning) == 16 + 2 * size_of::<usize>());
 };
 
-/// Earlier stores precede later stores.
+/// Orders the stores of this CPU: the earlier ones happen before the later ones.
 #[inline]
 fn in_order() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Words of the bits that say where records begin.
+/// Returns the number of words for the bits that mark the beginnings of records.
 pub(crate) const fn bits(words: usize) -> usize {
     words.div_ceil(64)
 }
 
 impl RecordBuffer {
-    /// Creates an empty buffer. A ring, and a speculative buffer, has [`bits`] as well. `kept` words of a buffer that is filled
-    /// once are reserved for `dtrace:::END`.
+    /// Creates an empty buffer. Rings and speculative buffers also need `starts` with [`bits`] words; other buffers
+    /// have none. With policy `fill`, `kept` words are reserved for `dtrace:::END`.
     pub(crate) fn new(
         words: &'static mut [u64],
         policy: Policy,
@@ -86,18 +87,18 @@ impl RecordBuffer {
         self.words
     }
 
-    /// Forgets all records, and what was counted.
+    /// Removes all records, and resets all counters to 0.
     pub(crate) fn restart(&mut self) {
         self.empty();
         (self.drops, self.errors, self.limit) = (0, 0, self.words.len() / 2);
     }
 
-    /// Returns whether it is filled once, and has been.
+    /// Returns whether the buffer has policy `fill` and is full.
     pub(crate) const fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Returns whether more than half of a buffer that is switched has been used since it was.
+    /// Returns whether the buffer has policy `switch` and more than half of it was used since the last switch.
     pub(crate) fn is_half_full(&self) -> bool {
         self.policy == Policy::Switch && self.limit > self.words.len() / 2
     }
@@ -113,8 +114,9 @@ impl RecordBuffer {
         (self.policy == Policy::Switch && end <= self.limit).then_some(self.head)
     }
 
-    /// Reserves this number of words, whose contents are undefined. Returns their position; `None` after a drop, which
-    /// is counted. `end` while `dtrace:::END` fires. Probe context.
+    /// Reserves this number of words, whose contents are undefined. Returns their position, or `None` if they do not
+    /// fit; unless the policy is `fill`, this counts a drop. `end` returns whether `dtrace:::END` is firing. Probe
+    /// context.
     pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
         if let Some(at) = self.reserve_at_once(words) {
             return Some(at);
@@ -154,7 +156,7 @@ impl RecordBuffer {
         found
     }
 
-    /// Takes the place of the oldest records.
+    /// Reserves words in a ring, and removes the oldest records if necessary.
     fn go_round(&mut self, words: usize) -> Option<usize> {
         if words > self.words.len() {
             return None;
@@ -162,7 +164,7 @@ impl RecordBuffer {
         if self.fits(words, 0).is_none() {
             self.turning = self.head + 1;
             in_order();
-            // There is no record after the last one.
+            // Zeroes the words after the last record.
             self.words.get_mut(self.head..)?.fill(0);
             self.forget(self.head, self.words.len());
             self.head = 0;
@@ -229,8 +231,8 @@ impl RecordBuffer {
         self.head == 0
     }
 
-    /// Takes over all records of another one, which knows where they begin, as if they were recorded now, and empties it.
-    /// If there is no room, that is one drop.
+    /// Moves all records of `other`, a speculative buffer, to this buffer, with the time `now`, and empties `other`.
+    /// Records that do not fit count as one drop.
     pub(crate) fn take_over(&mut self, other: &mut Self, now: u64, end: bool) {
         if !other.is_empty()
             && let Some(at) = self.reserve(other.head, || end)
@@ -254,18 +256,19 @@ impl RecordBuffer {
         other.empty();
     }
 
-    /// Units of work that it is to [take it over](Self::take_over), or to empty it.
+    /// Returns the number of units of work to [move the records](Self::take_over) of this buffer to another one, or to
+    /// empty it.
     pub(crate) const fn work_of_taking(&self) -> u64 {
         2 * self.head as u64 + self.starts.len() as u64
     }
 
-    /// Forgets all records, and not what was counted.
+    /// Removes all records, but keeps the counters.
     pub(crate) fn empty(&mut self) {
         self.starts.fill(0);
         (self.head, self.oldest, self.full) = (0, NONE, false);
     }
 
-    /// Bytes of it that are to be read, and where the oldest record begins.
+    /// Returns the number of bytes to read, and the offset of the oldest record.
     pub(crate) fn extent(&self) -> (usize, usize) {
         match self.oldest {
             NONE => (self.head * 8, 0),
@@ -273,10 +276,10 @@ impl RecordBuffer {
         }
     }
 
-    /// Reads bytes from an offset on; returns how many.
+    /// Reads bytes from an offset on. Returns the number of bytes read.
     pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
         if let Some(gap) = self.words.get_mut(self.head..self.oldest) {
-            // The part that was read contains no record any more.
+            // The gap between the newest and the oldest record contains no complete record.
             gap.fill(0);
         }
         let (size, _) = self.extent();

@@ -21,7 +21,7 @@ pub(crate) struct Clause {
     pub(crate) actions: &'static [ClauseAction],
     /// The number of the predicate in predicate caches, or 0.
     pub(crate) cache: u32,
-    /// The consumer's own argument.
+    /// The consumer's argument for the clause, returned with the description of its records (`dtepd_uarg`).
     pub(crate) uarg: u64,
 }
 
@@ -64,11 +64,11 @@ pub(crate) enum Test {
     Program,
 }
 
-/// Units of work: to meet a clause on a chain, ...
+/// Units of work to visit a clause on a chain.
 const MEET: u16 = 16;
-/// ... to ask the kernel for a number, ...
+/// Units of work to read a number from the kernel.
 const ASK: u16 = NUMBER as u16;
-/// ... to run a clause, ...
+/// Units of work to run a clause.
 const CLAUSE: u64 = 64;
 /// ... and each of its actions.
 const ACT: u64 = 16;
@@ -76,15 +76,15 @@ const ACT: u64 = 16;
 /// The size of its records, and the cost of the clause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Bytes of the record, header and all; 0: none is written.
+    /// The size of the record in bytes, including its header; 0 if the clause writes no record.
     pub(crate) size: u32,
-    /// Words of the tuples of its aggregations' keys, at most.
+    /// The largest number of words that the keys of its aggregations take.
     pub(crate) tuple: u32,
-    /// Whether it begins with `speculate()`.
+    /// Whether the clause uses speculations: `speculation()`, `speculate()`, `commit()` or `discard()`.
     pub(crate) speculates: bool,
-    /// Units of work that it takes to see whether the clause is run.
+    /// The units of work to find out whether the clause runs.
     pub(crate) test: u16,
-    /// Units of work that its actions take besides what their programs do.
+    /// The units of work of its actions, without the programs of the actions.
     pub(crate) cost: u32,
 }
 
@@ -103,7 +103,7 @@ impl Layout {
             let asked = if act.simple.is_some_and(Simple::asks) { ASK.into() } else { 0 };
             match &act.target {
                 Target::Value(of) => ACT + asked + 2 * of.keys as u64,
-                // The field is cleared first, or it is a stack.
+                // The record field is zeroed first, or the action writes a stack.
                 _ => ACT + asked + u64::from(act.record.size) / 8,
             }
         });
@@ -124,12 +124,12 @@ impl Layout {
 pub(crate) struct ClauseAction {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
-    /// Its value, if it is simple.
+    /// The value of its program, if the machine is not needed to compute it.
     pub(crate) simple: Option<Simple>,
     pub(crate) target: Target,
     /// The position of its datum; offsets count from the header of the record, or of the tuple.
     pub(crate) record: RecordDesc,
-    /// The position, if it only records a number.
+    /// The position of its datum as a number, if the action only records a number.
     pub(crate) field: Option<Field>,
 }
 
@@ -149,13 +149,13 @@ impl ClauseAction {
         self.program.as_ref().map_or(Ok(0), |program| firing.run(program))
     }
 
-    /// Returns whether it leaves a string.
+    /// Returns whether the action records a string.
     pub(crate) fn is_string(&self) -> bool {
         let returns = self.program.as_ref().map(Program::returns);
         self.kind == Action::DifExpr && returns.is_some_and(|ty| ty.is_by_ref() && ty.is_string())
     }
 
-    /// Puts it to an offset.
+    /// Sets the offset of the datum in the record or tuple.
     pub(crate) fn put_at(&mut self, offset: u32) {
         self.record.offset = offset;
         let returns = self.program.as_ref().map(Program::returns);
@@ -180,9 +180,9 @@ impl ClauseAction {
 #[derive(Debug)]
 pub(crate) enum Target {
     Record,
-    /// In a tuple. The action begins the tuple if it has the number of the aggregation.
+    /// A key in a tuple. `Some` with the number of the aggregation if this action begins the tuple.
     Key(Option<u32>),
-    /// It is the aggregating action.
+    /// The value of an aggregation.
     Value(Aggregation),
 }
 
@@ -191,15 +191,15 @@ pub(crate) enum Target {
 pub(crate) struct Aggregation {
     /// Its number, from 1.
     pub(crate) id: u32,
-    /// The number of its variable, as far as it is known: the first key.
+    /// The number of its variable, which is the first key; 0 if that key is not a constant.
     pub(crate) variable: u32,
     pub(crate) function: Function,
-    /// Words of the keys, the number of the aggregation included.
+    /// The number of words of the keys, including the number of the aggregation.
     pub(crate) keys: usize,
     /// The index of the first key, and the number of actions from there to the aggregating one.
     pub(crate) first: usize,
     pub(crate) data: usize,
-    /// Whether the action before it says how often a value counts.
+    /// Whether the previous action computes how often a value counts.
     pub(crate) increments: bool,
 }
 

@@ -8,12 +8,12 @@ use crate::base::rights::Rights;
 use crate::base::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::machine::Access;
 
-/// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
+/// The number of an open consumer, from 1. Numbers are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(NonZeroU32);
 
 impl ConsumerId {
-    /// The consumer with this number; `None` for 0.
+    /// Returns the id with this number; `None` for 0.
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),
@@ -21,7 +21,7 @@ impl ConsumerId {
         }
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0.get()
     }
@@ -59,7 +59,7 @@ impl Activity {
     }
 }
 
-/// Room for one consumer.
+/// An entry of the table of consumers.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     /// Its number, 0 when closed. Changed with the framework locked only.
@@ -76,7 +76,7 @@ pub(crate) struct Consumer {
 unsafe impl Sync for Consumer {}
 
 impl Consumer {
-    /// A closed consumer.
+    /// Creates an entry without a consumer.
     pub(crate) fn closed() -> Self {
         Self {
             number: AtomicU32::new(0),
@@ -94,7 +94,7 @@ impl Consumer {
         self.number.load(Ordering::Acquire) == id.get()
     }
 
-    /// With the framework locked.
+    /// Opens this entry for a new consumer. Called with the framework locked.
     pub(crate) fn open(&self, id: ConsumerId, rights: Rights) {
         self.restrict(rights);
         self.set_activity(Activity::Inactive);
@@ -106,12 +106,12 @@ impl Consumer {
         self.rights.store(rights.to_word(), Ordering::Relaxed);
     }
 
-    /// With the framework locked.
+    /// Closes the consumer. Called with the framework locked.
     pub(crate) fn close(&self) {
         self.number.store(0, Ordering::Release);
     }
 
-    /// Its rights. Probe context, or with the framework locked.
+    /// Returns the rights. Called in probe context, or with the framework locked.
     pub(crate) fn rights(&self) -> Rights {
         Rights::from_word(self.rights.load(Ordering::Relaxed))
     }
@@ -127,8 +127,9 @@ impl Consumer {
         }
     }
 
-    /// Returns whether its clauses run at a hit: of one of `dtrace`'s probes, or of any other. Probe context. Acquire, with the
-    /// Release of `set_activity`: its state is there.
+    /// Returns whether the consumer's clauses run at a hit: `own` is the probe of the provider `dtrace` that fires, or
+    /// `None` for any other probe. Probe context. Acquire, with the Release of `set_activity`: the state of the run is
+    /// visible.
     pub(crate) fn takes(&self, own: Option<Own>) -> bool {
         let activity = self.activity();
         match own {
@@ -141,10 +142,11 @@ impl Consumer {
         }
     }
 
-    /// The state of its run. Probe context, and it [takes](Self::takes) the hit; or with the framework locked.
+    /// Returns the state of the run. Called in probe context after [`takes`](Self::takes) has returned true, or with
+    /// the framework locked.
     pub(crate) fn state(&self) -> Option<&'static RunState> {
-        // SAFETY: `give_state` requires that the consumer has stopped and every CPU has left probe context since, and the framework's
-        // lock.
+        // SAFETY: `give_state` changes the state only while the consumer is stopped, after every CPU has left probe
+        // context, and with the framework locked. So no thread writes it now.
         self.state.with(|state| unsafe { *state })
     }
 
@@ -176,7 +178,7 @@ impl Consumer {
         let _ = self.activity.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Ends the run, as `exit()` does; returns `false` if it has been ended already. Probe context.
+    /// Ends the run, as D's `exit()` does. Returns `false` if the run has already ended. Probe context.
     pub(crate) fn exit(&self) -> bool {
         let next = |now| match Activity::from_number(now) {
             Activity::Warmup | Activity::Active => Some(Activity::Draining as u32),

@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     False,
     /// Its consumer has timed out.
     Dead,
-    /// All of it was done.
+    /// All actions were run.
     Done,
     /// There was no room for its record.
     Dropped,
@@ -36,14 +36,15 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
+/// The number of nanoseconds without a read of a buffer or the status after which a consumer times out
+/// (`dtrace_deadman_user`, dtrace.c).
 const PATIENCE: u64 = 30_000_000_000;
 
 /// The consumer whose clauses run, and the CPU.
 pub(crate) struct ClauseContext<'a, H> {
     pub(crate) kernel: &'a Surroundings<'a, H>,
     pub(crate) state: &'a RunState,
-    /// This CPU's part of it.
+    /// The part of `state` that belongs to this CPU.
     pub(crate) here: &'a Cpu,
     /// The access rights of the consumer's programs at a hit of this probe.
     pub(crate) access: &'a Access,
@@ -108,7 +109,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         self.consumer.activity() == Activity::Cooldown
     }
 
-    /// A speculation, and this CPU's part of it. 0 is none; a number that was never given is a fault.
+    /// Returns a speculation, and this CPU's buffer for it. `None` for number 0; a number beyond the last speculation
+    /// is a fault.
     fn speculation(self, number: u64) -> Result<Option<(&'a Speculation, &'a Speculative)>, Stop> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         let found = usize::try_from(index).ok().and_then(|index| {
@@ -130,8 +132,11 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         speculation.record(|| part.is_there()).then(|| (part, unsafe { &mut *part.buffer.get() }))
     }
 
+    /// Commits a speculation: moves this CPU's records of it to `records`, with the time `now`. Does nothing for number
+    /// 0. Calls `charge` with the units of work first.
+    ///
     /// # Safety
-    /// As `speculate`.
+    /// This is the CPU, in probe context, and no buffer that [`speculate`](Self::speculate) returned is in use.
     pub(crate) unsafe fn commit(
         self,
         number: u64,
@@ -151,15 +156,18 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         Ok(())
     }
 
+    /// Discards a speculation, and empties this CPU's buffer of it. Does nothing for number 0. Calls `charge` with the
+    /// units of work first.
+    ///
     /// # Safety
-    /// As `speculate`.
+    /// This is the CPU, in probe context, and no buffer that [`speculate`](Self::speculate) returned is in use.
     pub(crate) unsafe fn discard(
         self,
         number: u64,
         charge: impl FnOnce(u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
-        // SAFETY: as in `commit`.
+        // SAFETY: the buffer belongs to this CPU, and the reader changes it only after the speculation has ended.
         charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         speculation.discard(
             || part.is_there(),
@@ -172,7 +180,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         Ok(())
     }
 
-    /// Does an action that computes nothing; returns `false` if this one is none of them.
+    /// Runs an action that has no program. Returns `false` if the action has one.
     pub(crate) fn without_program(
         self,
         act: &ClauseAction,
@@ -218,7 +226,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
             | Action::Speculate
             | Action::Commit
             | Action::Discard => return Ok(false),
-            // The builder takes none without its kind, and aggregating actions have values.
+            // The builder creates no action of kind `None`, and gives aggregating actions the target `Value`.
             Action::None
             | Action::Count
             | Action::Min
@@ -246,7 +254,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         walk: impl FnOnce(&mut [u64]) -> usize,
     ) -> Result<(), Stop> {
         const TOO_MUCH: Stop = Stop { fault: Fault::IllegalOperation, address: 0 };
-        // Their place is a multiple of 8.
+        // The offset of frames in the record is a multiple of 8.
         let to = to.get_mut(offset / 8..).and_then(|to| to.get_mut(..count)).unwrap_or_default();
         let Costs { stack, frame, .. } = self.state.costs;
         let left = work.replace(0).checked_sub(stack).ok_or(TOO_MUCH)?;

@@ -1,9 +1,9 @@
 //! A probe fires, from the hit to its records. Everything here is probe context.
 //!
-//! From top to bottom: [`record`](Framework::record) enters probe context and counts what became of the hit; [`fire`](Framework::fire)
-//! goes through the enablings of the probe; [`clause`](Hit::clause) runs the clause of one: its predicate, then its actions, in
-//! [`plain`](super::plain) or by the machine in [`actions`](super::actions); [`fail`](Hit::fail) has `dtrace:::ERROR` fire for a clause that
-//! was stopped.
+//! Call order: [`record`](Framework::record) enters probe context and counts the result of the hit;
+//! [`fire`](Framework::fire) walks the enablings of the probe; [`clause`](Hit::clause) runs the clause of one enabling:
+//! its predicate, then its actions, in [`plain`](super::plain) or on the machine in [`actions`](super::actions);
+//! [`fail`](Hit::fail) fires `dtrace:::ERROR` for a clause that a fault has stopped.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -39,7 +39,8 @@ pub(crate) struct Enabled {
     pub(crate) clause: NonNull<Clause>,
 }
 
-// SAFETY: a clause never changes, and outlives all enablings of it (`Session::free`).
+// SAFETY: a clause never changes after it is enabled, and `Session::free` frees it only after all its enablings are
+// removed and every CPU has left probe context.
 unsafe impl Send for Enabled {}
 
 /// A probe that is live.
@@ -57,7 +58,7 @@ pub(crate) struct Found<'a> {
 
 /// The probes.
 pub(crate) trait Probes {
-    /// The probe with a number, if it is live: until this CPU leaves probe context.
+    /// Returns the probe with a number, if it is live. The result is valid until this CPU leaves probe context.
     fn find(&self, id: u32) -> Option<Found<'_>>;
 }
 
@@ -79,21 +80,21 @@ impl Shared {
     }
 }
 
-/// The arguments of a hit.
+/// The arguments that the caller of a hit passes.
 #[derive(Clone, Copy)]
 pub(crate) enum Args<'a> {
-    /// All that there are.
+    /// All arguments of the probe.
     All(&'a [u64; ARGS]),
-    /// The first five; the provider may know of more.
+    /// The first five arguments; the provider's `getargval` may return more.
     Five(&'a [u64; 5]),
 }
 
-/// The consumers of a hit.
+/// The consumer for which a hit fires, if it fires for only one, and whether the hit checks for timeouts.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Whether to look for consumers that have timed out, for any clauses.
+    /// Whether this hit checks for consumers that have timed out, even if no clause runs.
     checks: bool,
-    /// The only consumer that the hit is for, and which of `dtrace`'s probes fires for it.
+    /// For a hit of a probe of the provider `dtrace`: the consumer for which it fires, and the probe.
     only: Option<(usize, Own)>,
 }
 
@@ -101,9 +102,9 @@ struct Rules {
 pub(crate) struct Framework<'a, H, P> {
     pub(crate) host: &'a H,
     pub(crate) own: &'a OwnProbes,
-    /// Hits on a CPU that there is no room for, or before there is any memory.
+    /// The number of hits on CPUs beyond the configured number, or before `init`.
     pub(crate) stray: &'a AtomicCount,
-    /// `None` before there is any memory.
+    /// The data of hits and the probes; `None` before `init`.
     pub(crate) memory: Option<(&'a Shared, &'a P)>,
 }
 
@@ -120,7 +121,7 @@ struct Hit<'a, H, P> {
     framework: Framework<'a, H, P>,
     shared: &'a Shared,
     surroundings: &'a Surroundings<'a, H>,
-    /// The arguments that it brings along.
+    /// The arguments that the caller passed.
     args: &'a [u64],
     rules: Rules,
 }
@@ -182,7 +183,8 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         }
     }
 
-    /// Fires a probe of `dtrace`'s for one consumer; returns on which CPU. Called by threads with interrupts on.
+    /// Fires a probe of the provider `dtrace` for one consumer. Returns the CPU on which it fired. Called by threads
+    /// with interrupts on.
     pub(crate) fn fire_own(&self, own: Own, consumer: usize, args: &[u64; ARGS]) -> usize {
         self.host.without_interrupts(|| {
             if let Some(id) = self.own.id(own)
@@ -226,14 +228,15 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         let kernel = self.host.kernel();
         if predicate != 0
             && kernel.predicate_cache().is_some_and(|of| of.load(Ordering::Relaxed) == predicate)
-            // An interrupt handler has variables of its own.
+            // An interrupt handler has its own thread-local variables, so the thread's cache does not apply to it.
             && kernel.interrupts() == 0
         {
-            // It was false for this thread, and nothing that it depends on has changed.
+            // The predicate was false for this thread before, and its variables have not changed since.
             return Some(tally);
         }
         if rules.only.is_none() && self.own.is(id) {
-            // Only the framework fires them.
+            // Probes of the provider `dtrace` fire only for one consumer (`fire_own`, `fail`); other hits of them are
+            // ignored.
             return Some(tally);
         }
         let (args, asks): (&[u64], _) = match args {
@@ -282,9 +285,10 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
             let Some(here) = state.here(cpu) else { continue };
             let access = &state.access;
             let context = ClauseContext { kernel: surroundings, state, here, access, consumer };
-            // SAFETY: the enabling is on the chain, or was in this probe context, and so its clause is there.
+            // SAFETY: the enabling was on the chain in this probe context, and its clause is freed only after the
+            // enabling is removed and every CPU has left probe context (`Session::free`).
             let clause = unsafe { enabled.clause.as_ref() };
-            // SAFETY: this CPU, in probe context, and the clause before is done with.
+            // SAFETY: this is the CPU of the hit, in probe context, and the previous clause has ended.
             match unsafe { hit.clause(progress, context, enabled.epid, clause) } {
                 Outcome::Done => tally.records += 1,
                 Outcome::Dropped => tally.drops += 1,
@@ -315,7 +319,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
 }
 
 impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
-    /// The rest of each consumer's budget of this hit.
+    /// Returns the table of the consumers' shares for this hit.
     fn table(&self) -> Table<'a> {
         let Surroundings { cpu, this, .. } = *self.surroundings;
         Table { entries: self.shared.shares_of(cpu), hit: this.hit(), work: &this.work }
@@ -392,7 +396,8 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         clause: &Clause,
         is_true: bool,
     ) -> Outcome {
-        // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs; `progress` is dropped in `fire`.
+        // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs. `progress`, which
+        // owns the run, is dropped at the end of `fire`, before the CPU leaves probe context.
         unsafe {
             let run = match &mut progress.run {
                 Some(run) => {
@@ -412,7 +417,8 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         }
     }
 
-    /// A clause was stopped: `dtrace:::ERROR` fires for its consumer, unless that is what has just fired.
+    /// Handles a clause that a fault has stopped: fires `dtrace:::ERROR` for its consumer, unless the clause belongs to
+    /// `dtrace:::ERROR` itself.
     #[cold]
     fn fail(
         &self,
@@ -422,7 +428,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         action: usize,
         failure: &Failure,
     ) {
-        // The scratch space of the run is ERROR's now.
+        // `dtrace:::ERROR` uses the same scratch space, so this run ends here.
         if let Some(token) = progress.run.as_ref().and_then(|run| run.token_of(context)) {
             progress.run = None;
             progress.token = Some((context.state, token));
@@ -434,7 +440,8 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         let is_error = matches!(self.rules.only, Some((_, Own::Error)));
         let teller = framework.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
         bump(if teller.is_none() { &here.double_errors } else { &here.errors }, 1);
-        // SAFETY: this CPU, in probe context, and no clause runs on it.
+        // SAFETY: this is the CPU of the hit, in probe context, and the failed clause has ended, so no other code
+        // writes to its records.
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
         let (Some(id), Some((shared, probes))) = (teller, framework.memory) else { return };
         budget.pause(self.table());
@@ -447,7 +454,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     }
 }
 
-/// A clause is not run, as its consumer has used its share of the budget: that is a fault of the clause.
+/// Returns the fault of a clause that is not run, because its consumer has used up its share of the budget.
 #[cold]
 fn exhausted(clause: &Clause) -> Outcome {
     // No instruction has failed: consumers print no offset.

@@ -20,12 +20,12 @@ use crate::machine::{Access, Dynamic, Memory, PerCpu, Statics};
 pub(crate) struct Needs {
     /// Words of the longest record.
     pub(crate) record: usize,
-    /// Words of the longest records of `dtrace:::END`, all together.
+    /// The total number of words of the longest records of all clauses of `dtrace:::END`.
     pub(crate) end: usize,
-    /// Words of the longest keys, 0 without aggregations; and of a whole tuple.
+    /// The greatest number of words of a tuple's keys, and of a tuple with its value. Both are 0 without aggregations.
     pub(crate) tuple: usize,
     pub(crate) element: usize,
-    /// Words of the largest dynamic variable, 0 without any.
+    /// The number of words of the largest dynamic variable; 0 if there are none.
     pub(crate) chunk: usize,
     pub(crate) speculates: bool,
     /// Whether a program may allocate scratch space.
@@ -58,11 +58,11 @@ pub(crate) struct Plan {
     /// The number of CPUs, and the traced ones.
     pub(crate) cpus: usize,
     pub(crate) traced: Range<usize>,
-    /// The time.
+    /// The current time in nanoseconds since boot.
     pub(crate) now: u64,
 }
 
-/// Words of a chunk's two links and half a bucket, roughly.
+/// The approximate number of words of a chunk's two links and its share of the buckets.
 pub(crate) const CHUNK_LINKS: usize = 2;
 
 /// The division of an aggregation buffer: the words of tuples, entries and buckets of the table.
@@ -84,7 +84,7 @@ impl Plan {
         if self.policy == Policy::Switch { 2 } else { 1 }
     }
 
-    /// Bytes that everything takes, roughly.
+    /// Returns the approximate size in bytes of a state with these sizes.
     pub(crate) fn bytes(&self, sizes: Sizes) -> usize {
         let speculative = sizes.speculations.saturating_mul(sizes.speculative);
         let records = sizes.records.saturating_mul(self.halves());
@@ -95,7 +95,7 @@ impl Plan {
         each.saturating_mul(self.traced.len()).saturating_add(sizes.dynamic.saturating_mul(8))
     }
 
-    /// Makes the state; `None` when there is no room.
+    /// Allocates the state; returns `None` if there is no room.
     pub(crate) fn make(
         &self,
         arena: &mut Arena,
@@ -128,7 +128,7 @@ impl Plan {
             }
         }
         parts?;
-        // SAFETY: each has been written.
+        // SAFETY: the loop above has written every element, because `parts` is `Some`.
         let cpus: &'static [Cpu] = unsafe { &*(core::ptr::from_mut(cpus) as *const [Cpu]) };
         let speculations = bundle.slice(arena, sizes.speculations, |_| Speculation::new())?;
         let heard = Word::new();

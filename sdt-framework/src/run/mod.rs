@@ -3,12 +3,12 @@
 //! | file | task |
 //! |---|---|
 //! | `fire` | a probe fires, from the hit to its records: start here |
-//! | `clause`, `step`, `field` | a clause: its predicate, its actions, where each leaves what in the record |
-//! | `context` | whose clauses run; what actions do besides storing |
-//! | `plain` | runs a clause without the machine, if its actions are so simple |
+//! | `clause`, `step`, `field` | a clause: its predicate, its actions, and the position of each datum in the record |
+//! | `context` | the consumer whose clauses run; the actions that do more than store values |
+//! | `plain` | runs a clause without the machine, if all its actions are simple |
 //! | `actions`, `store` | runs a clause with the machine: the actions, and what they store |
-//! | `surroundings` | the host, as programs see it |
-//! | `consumer`, `own` | consumers, and the probes that fire for one of them |
+//! | `surroundings` | the interface to the host for programs |
+//! | `consumer`, `own` | consumers, and the probes of the provider `dtrace` |
 //! | `state`, `make` | the state of a run, and how it is made |
 //! | `buffer`, `pair`, `words` | records of a CPU, under each policy; two buffers, of which one is read |
 //! | `speculation` | provisional records, until they are committed or discarded |

@@ -2,7 +2,7 @@
 
 use crate::base::sync::{AtomicU32, Ordering};
 
-/// One of the probes.
+/// A probe of the provider `dtrace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Begin,
@@ -10,10 +10,10 @@ pub(crate) enum Own {
     Error,
 }
 
-/// Their numbers, which are consecutive.
+/// The number of the first of the three probes. Their numbers are consecutive.
 pub(crate) struct OwnProbes(AtomicU32);
 
-/// They are not registered: no number of a probe is one of three from here.
+/// The value while the probes are not registered. No probe has this number or one of the next two.
 const NONE: u32 = u32::MAX - 3;
 /// The state while a thread registers them; otherwise like [`NONE`].
 const REGISTERING: u32 = NONE - 3;
@@ -23,23 +23,25 @@ impl OwnProbes {
         Self(AtomicU32::new(NONE))
     }
 
-    /// The number of one, if they are registered. Probe context.
+    /// Returns the number of a probe, if the probes are registered. Probe context.
     pub(crate) fn id(&self, own: Own) -> Option<u32> {
         let first = Some(self.0.load(Ordering::Relaxed)).filter(|first| *first < REGISTERING)?;
         Some(first + own as u32)
     }
 
-    /// Returns whether this is the number of one. Probe context.
+    /// Returns whether `id` is the number of one of these probes. Probe context.
     pub(crate) fn is(&self, id: u32) -> bool {
         id.wrapping_sub(self.0.load(Ordering::Relaxed)) < 3
     }
 
-    /// Claims them for the thread that registers them; `false` if they are registered, or claimed by another thread.
+    /// Claims the registration of the probes for the calling thread. Returns `false` if they are registered, or another
+    /// thread has claimed it.
     pub(crate) fn claim(&self) -> bool {
         self.0.compare_exchange(NONE, REGISTERING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The thread that has claimed them has registered them, and this is the number of the first; or has failed.
+    /// Ends the registration: `first` is the number of the first probe, or `None` if the registration has failed.
+    /// Called by the thread that has claimed it.
     pub(crate) fn set(&self, first: Option<u32>) {
         self.0.store(first.unwrap_or(NONE), Ordering::Relaxed);
     }

@@ -38,7 +38,7 @@ impl<T> Pair<T> {
     /// # Safety
     /// There is one writer: this CPU, in probe context, and `f` does not lead here once more.
     pub(crate) unsafe fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // Acquire, with the Release of `switch`: the reader has done with this half.
+        // Acquire, with the Release of `switch`: the reader no longer uses this half.
         let turn = self.turn.load(Ordering::Acquire);
         // SAFETY: the writer has this half alone until `switch`, which waits for this CPU to leave probe context.
         self.half(turn).with_mut(|half| f(unsafe { &mut *half }))

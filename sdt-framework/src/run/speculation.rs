@@ -1,21 +1,22 @@
 //! Speculations: provisional records of several CPUs, until they are committed or discarded (`dtrace_speculation_*`, dtrace.c).
 //!
-//! Each CPU has a buffer for each speculation, which it alone writes to, in probe context. Which CPUs have used theirs
-//! only the state says, roughly: none, one, or several. What one CPU has recorded it commits by itself. What several have
-//! stays where it is until the consumer's thread, which has waited for all CPUs to leave probe context, has
-//! [cleaned](Speculation::begin_cleaning) it away: into the snapshot of each CPU if it was committed.
+//! Each CPU has one buffer for each speculation. Only this CPU writes to it, in probe context. Only the state tells how
+//! many CPUs have used their buffers: none, one, or several. If only one CPU has recorded data, that CPU commits it
+//! itself. Data of several CPUs stays in the buffers until the consumer's thread has waited for all CPUs to leave probe
+//! context and [cleans](Speculation::begin_cleaning) it. If the speculation was committed, the data of each CPU becomes
+//! part of that CPU's snapshot.
 
 use crate::base::sync::{AtomicU32, Ordering};
 
 /// Free.
 const INACTIVE: u32 = 0;
-/// A program has it, and nothing was recorded.
+/// A program has taken it, and no CPU has recorded data.
 const ACTIVE: u32 = 1;
 /// One CPU has recorded something.
 const ACTIVE_ONE: u32 = 2;
-/// Several may have.
+/// Several CPUs may have recorded data.
 const ACTIVE_MANY: u32 = 3;
-/// A CPU commits what it alone has recorded.
+/// A CPU is committing the data, which only this CPU has recorded.
 const COMMITTING: u32 = 4;
 /// It was committed, and other CPUs have records of it.
 const COMMITTING_MANY: u32 = 5;
@@ -31,7 +32,7 @@ pub(crate) struct Speculation {
     cleaning: AtomicU32,
 }
 
-/// Why no speculation was given to a program.
+/// The reason why a program got no speculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// Some speculations are being cleaned.
@@ -54,13 +55,14 @@ impl Speculation {
         Self { state: AtomicU32::new(INACTIVE), cleaning: AtomicU32::new(INACTIVE) }
     }
 
-    /// Goes from a state, which has been loaded with Acquire when `next` looks at what belongs to it, to that which `next`
-    /// says, if it says one; returns the one before. Probe context.
+    /// Changes the state to the result of `next`, unless `next` returns `None`. Returns the previous state, as `Ok` if
+    /// it changed. `next` gets a state that was loaded with Acquire, so it may read data that belongs to the
+    /// speculation. Probe context.
     fn turn(&self, next: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }
 
-    /// Gives a program one of them, its number counted from 1. Probe context.
+    /// Takes a free speculation for a program. Returns its number, from 1. Probe context.
     pub(crate) fn take(all: &[Self]) -> Result<usize, Lack> {
         let mut lack = Lack::Unavailable;
         for (number, one) in (1..).zip(all) {
@@ -73,7 +75,8 @@ impl Speculation {
         Err(lack)
     }
 
-    /// Returns whether a CPU may record: something `is_there` already in its buffer, or not. Probe context.
+    /// Begins to record data of a CPU. Returns whether the CPU may record. `is_there` returns whether its buffer
+    /// already contains data of this speculation. Probe context.
     pub(crate) fn record(&self, is_there: impl Fn() -> bool) -> bool {
         let next = |state| match state {
             ACTIVE => Some(ACTIVE_ONE),
@@ -119,8 +122,8 @@ impl Speculation {
         }
     }
 
-    /// The consumer's thread, one at a time: whether there is something to clean. It then waits until every CPU has been
-    /// outside probe context.
+    /// Begins cleaning. Returns whether there are buffers to clean. Only the consumer's thread calls this, one thread
+    /// at a time; it then waits until every CPU has been outside probe context.
     pub(crate) fn begin_cleaning(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
         let is_over = matches!(state, COMMITTING_MANY | DISCARDING);
@@ -128,7 +131,7 @@ impl Speculation {
         is_over
     }
 
-    /// Returns the state to clean after the wait: no CPU uses its buffer of it any more.
+    /// Returns how to clean the buffers after the wait. No CPU uses its buffer of this speculation any more.
     pub(crate) fn cleaning(&self) -> Option<Cleaning> {
         match self.cleaning.load(Ordering::Relaxed) {
             COMMITTING_MANY => Some(Cleaning::Commit),
@@ -137,10 +140,10 @@ impl Speculation {
         }
     }
 
-    /// All buffers of it are empty: it can be given to a program again.
+    /// Makes the speculation available to programs again. All its buffers are empty.
     pub(crate) fn cleaned(&self) {
         self.cleaning.store(INACTIVE, Ordering::Relaxed);
-        // Release: who gets it finds the buffers empty.
+        // Release: the CPU that takes the speculation next sees the buffers empty.
         self.state.store(INACTIVE, Ordering::Release);
     }
 }

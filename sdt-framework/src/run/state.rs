@@ -27,11 +27,11 @@ pub(crate) struct RunState {
     pub(super) cpus: &'static [Cpu],
     pub(super) first: usize,
     pub(crate) speculations: &'static [Speculation],
-    /// When the consumer was heard of last; [`NEVER`] if it does not time out.
+    /// The time at which the consumer last read a buffer or its status; [`NEVER`] if it does not time out.
     pub(super) heard: Word,
 }
 
-/// One CPU's part. On cache lines of its own.
+/// The part of a run that one CPU uses, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Cpu {
@@ -40,17 +40,18 @@ pub(crate) struct Cpu {
     pub(crate) work: UnsafeCell<Work>,
     /// Its records of each speculation.
     pub(crate) speculative: &'static [Speculative],
-    /// Records that found no room there.
+    /// The number of records that did not fit into a speculation's buffer.
     pub(crate) speculation_drops: AtomicCount,
     /// The number of requests for which no speculation was free, because all were being cleaned, or because programs had them.
     pub(crate) lacks: [AtomicCount; 2],
     pub(crate) errors: AtomicCount,
     pub(crate) double_errors: AtomicCount,
-    /// 1 once its buffer is full that is filled once.
+    /// 1 if the buffer has policy `fill` and is full.
     pub(crate) filled: AtomicCount,
-    /// 1 once more than half of its buffer that is switched is used.
+    /// 1 if the buffer has policy `switch` and more than half of it is used.
     pub(crate) half_filled: AtomicCount,
-    /// When its buffers were switched: of records, of aggregations. The reader's.
+    /// The times at which the buffer of records and the buffer of aggregations were switched last. Only the reader uses
+    /// them.
     pub(crate) switched: [Word; 2],
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Cpu {
 // after `Speculation` has taken them from the CPU and every CPU has left probe context.
 unsafe impl Sync for Cpu {}
 
-/// Room that a CPU works in.
+/// The memory that programs use on one CPU during a hit.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) scratch: &'static mut [u8],
@@ -66,17 +67,17 @@ pub(crate) struct Work {
     pub(crate) tuple: &'static mut [u64],
 }
 
-/// A consumer that does not time out.
+/// The value of `heard` for a consumer that does not time out.
 const NEVER: u64 = u64::MAX;
 
 impl RunState {
-    /// When the consumer was heard of last. Probe context.
+    /// Returns the time at which the consumer last read a buffer or its status. Probe context.
     #[inline(always)]
     pub(crate) fn last_heard(&self) -> u64 {
         self.heard.get()
     }
 
-    /// Notes that the consumer was heard of.
+    /// Restarts the timeout of the consumer at the time `now`, if it has one.
     pub(crate) fn hear(&self, now: u64) {
         if self.heard.get() != NEVER {
             self.heard.set(now);
@@ -88,18 +89,18 @@ impl RunState {
         self.heard.set(NEVER);
     }
 
-    /// Enables the timeout of the consumer.
+    /// Enables the timeout of the consumer, counted from the time `now`.
     pub(crate) fn time_out_after(&self, now: u64) {
         self.heard.set(now);
     }
 
-    /// A CPU's part; `None` for one that is not traced. Probe context.
+    /// Returns the part of a CPU; `None` if the CPU is not traced. Probe context.
     #[inline(always)]
     pub(crate) fn here(&self, cpu: usize) -> Option<&Cpu> {
         self.cpus.get(cpu.wrapping_sub(self.first))
     }
 
-    /// All parts that there are, with the numbers of their CPUs.
+    /// Returns the parts of all traced CPUs, with the numbers of the CPUs.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Cpu)> {
         (self.first..).zip(self.cpus)
     }
@@ -121,7 +122,8 @@ impl RunState {
             let mut is_clean = true;
             for cpu in self.cpus {
                 let Some(part) = cpu.speculative.get(index) else { continue };
-                // SAFETY: it is over, and no CPU that saw it active is in probe context any more.
+                // SAFETY: the speculation has ended, and since `begin_cleaning` every CPU has been outside probe
+                // context (`# Safety`), so no CPU uses the buffer.
                 let buffer = unsafe { &mut *part.buffer.get() };
                 match (&mut records, cleaning) {
                     (_, Cleaning::Discard) => buffer.empty(),
@@ -143,8 +145,8 @@ impl RunState {
 /// The records of a CPU for a speculation.
 #[derive(Debug)]
 pub(crate) struct Speculative {
-    /// The CPU's alone, in probe context, after the speculation has said that it may; then the consumer's thread's, which
-    /// cleans it.
+    /// The buffer. While the speculation is active, only its CPU uses it, in probe context. After the speculation has
+    /// ended, only the consumer's thread uses it, to clean it.
     pub(crate) buffer: UnsafeCell<RecordBuffer>,
     /// 1 if there is something in it.
     pub(crate) is_there: AtomicU32,
@@ -162,7 +164,7 @@ impl Speculative {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Aggregated {
-    /// Drops of the buffer that have been reported.
+    /// The drops of the buffer before the last [restart](Self::restart).
     pub(super) before: u64,
     pub(crate) buffer: aggregation::Buffer<'static>,
 }
@@ -170,13 +172,13 @@ pub(crate) struct Aggregated {
 const _: () = assert!(core::mem::offset_of!(Aggregated, buffer) == 8);
 
 impl Aggregated {
-    /// Forgets everything.
+    /// Removes all values, and resets the number of drops to 0.
     pub(crate) fn restart(&mut self) {
         self.buffer.clear();
         self.before = self.buffer.drops();
     }
 
-    /// Values that found no room since then.
+    /// Returns the number of values that did not fit since the last restart.
     pub(crate) fn drops(&self) -> u64 {
         self.buffer.drops().wrapping_sub(self.before)
     }

@@ -4,7 +4,7 @@ use super::field::Field;
 use crate::machine::Simple;
 use crate::machine::aggregation::Function;
 
-/// A step.
+/// An action on a number that the machine is not needed to compute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) what: Simple,
@@ -21,7 +21,7 @@ pub(crate) enum Then {
     Key(Field),
     /// It is aggregated.
     Value {
-        /// The first word of the tuple, and the second: the number of the aggregation, and of its variable.
+        /// The first word of the tuple is the number of the aggregation, the second word is the number of its variable.
         id: u32,
         variable: u64,
         /// Words of the tuple.

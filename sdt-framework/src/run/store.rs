@@ -7,7 +7,7 @@ use super::words::put_bytes;
 use crate::base::host::Host;
 use crate::machine::{Firing, Stop};
 
-/// Empties words, if there are any.
+/// Zeroes the words from `from` to `to`; does nothing if `from` is not less than `to`.
 pub(crate) fn clear(words: &mut [u64], from: usize, to: usize) {
     if from < to
         && let Some(words) = words.get_mut(from..to)
@@ -16,7 +16,7 @@ pub(crate) fn clear(words: &mut [u64], from: usize, to: usize) {
     }
 }
 
-/// Begins a record.
+/// Writes the header of a record.
 pub(crate) fn header(room: &mut [u64], epid: u32, timestamp: u64) {
     const { assert!(RecordHeader::SIZE == 12) };
     if let [first, second, ..] = room {
@@ -39,7 +39,7 @@ pub(crate) fn memref<H: Host>(
 
 /// The number of bytes that are copied at once.
 const PART: usize = 64;
-/// Units of work that a part of a string takes, besides half of one for each byte.
+/// Units of work for each part of a string, in addition to half a unit for each byte.
 const BYTES: u64 = 16;
 
 /// Copies this number of bytes.
@@ -65,8 +65,8 @@ pub(crate) fn store<H: Host>(
     Ok(())
 }
 
-/// Copies a string of at most this number of bytes, and zeroes to the end of the last word; returns its length, its NUL
-/// included if there is room for it.
+/// Copies a string of at most this number of bytes, and zeroes the rest of its last word. Returns its length, which
+/// includes the NUL if the NUL fits.
 pub(crate) fn store_string<H: Host>(
     firing: &mut Firing<'_, Surroundings<'_, H>>,
     to: &mut [u64],
@@ -80,7 +80,7 @@ pub(crate) fn store_string<H: Host>(
     while at < length {
         let address = from.wrapping_add(at as u64);
         let copied = if is_users {
-            // Byte by byte: the next one may be on a page that is not there.
+            // Byte by byte, because the next byte may be on an unmapped page.
             let [first, ..] = &mut part;
             firing.fetch_user(address, core::slice::from_mut(first))?;
             1

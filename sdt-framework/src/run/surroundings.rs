@@ -1,4 +1,4 @@
-//! The host, as programs see it while a probe fires.
+//! The host's interface for programs while a probe fires.
 
 use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ use crate::machine::{DEEPEST, Names};
 /// The data of the hit and of the host. Probe context.
 pub(crate) struct Surroundings<'a, H> {
     pub(crate) host: &'a H,
-    /// The number of the consumer whose clauses run.
+    /// The state of the run whose clauses run; `None` before the first clause.
     pub(crate) state: Cell<Option<&'a RunState>>,
     pub(crate) cpu: usize,
     /// The counters of the CPU.
@@ -22,13 +22,14 @@ pub(crate) struct Surroundings<'a, H> {
     pub(crate) id: u32,
     /// The provider's part of the probe, which was live in this probe context.
     pub(crate) origin: &'a Origin,
-    /// Whether the provider may know of more arguments than it has brought along.
+    /// Whether the provider's `getargval` may return more arguments than the hit contains.
     pub(crate) asks: bool,
 }
 
 impl<H: Host> Names for Surroundings<'_, H> {
     fn names(&self) -> [&[u8]; 4] {
-        // SAFETY: the probe was live in this probe context.
+        // SAFETY: the probe was live in this probe context, and the result is used only in it, because `self` does not
+        // leave it.
         unsafe { self.origin.names() }
     }
 }
@@ -37,7 +38,7 @@ impl<H: Host> Names for Surroundings<'_, H> {
 const ARGUMENTS: u64 = 32;
 
 impl<H: Host> Surroundings<'_, H> {
-    /// The host's access to stacks, if it has one.
+    /// Returns `caller` or `stackdepth` from the host's stack, if the host has access to stacks.
     #[cold]
     fn of_stack(&self, which: Number) -> Option<u64> {
         let frames = |frames: &mut [u64]| self.host.kernel().stack(self.origin.aframes, frames);

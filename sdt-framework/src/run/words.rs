@@ -1,4 +1,4 @@
-//! Records in words: bytes are where they would be in little-endian memory, on every machine.
+//! Records in 64-bit words. On every machine, the bytes of a word are in little-endian order.
 
 /// Writes a number of 1, 2, 4 or 8 bytes to any offset. Bytes outside of the words are left out.
 #[inline]
@@ -39,7 +39,7 @@ pub(crate) fn put_bytes(words: &mut [u64], offset: usize, bytes: &[u8]) {
     }
 }
 
-/// Reads bytes from an offset on, as many as there are and fit; returns how many.
+/// Reads bytes from an offset on, until `into` is full or the words end. Returns the number of bytes read.
 pub(crate) fn get_bytes(words: &[u64], offset: usize, into: &mut [u8]) -> usize {
     let mut done = 0;
     let mut words = words.get(offset / 8..).unwrap_or_default().iter();

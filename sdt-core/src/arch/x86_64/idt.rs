@@ -107,7 +107,7 @@ pub fn check_handler() -> Result<(), HandlerFault> {
     gates::judge(unsafe { core::slice::from_raw_parts(table, count) })
 }
 
-/// In programs, the table belongs to the kernel of the system.
+/// Returns `Ok`: in a program, the table belongs to the kernel of the operating system.
 #[cfg(not(target_os = "none"))]
 pub const fn check_handler() -> Result<(), HandlerFault> {
     Ok(())

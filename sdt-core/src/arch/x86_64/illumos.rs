@@ -84,8 +84,8 @@ macro_rules! __sdt_site {
 /// `@evaluate` pushes pairs of words, the last one first, and the address of the trampoline, and calls the thunk of the
 /// evaluator.
 ///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`, because it pushes, the thunk changes flags, consumers
-/// read memory through arguments, and the framework writes.
+/// The assembly omits four options: `nostack`, because it pushes words; `preserves_flags`, because the thunk changes
+/// flags; `nomem` and `readonly`, because consumers read memory through arguments and the framework writes memory.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {

@@ -24,10 +24,10 @@ macro_rules! __sdt_asm {
     }};
 }
 
-/// `asm!` in a cold block. Where the target has vector registers (tests, user-land hosts), the called functions may use
-/// them, so they are clobbers: those of AVX-512, of x87 and of AMX as well, because a single function can have them
-/// (`target_feature`) where the crate has not. All are caller-saved by the System V ABI for AMD64 (1.0, 3.2.3): the compiler
-/// saves nothing on the hot path, and spills live values here in the cold block.
+/// `asm!` in a cold block, on targets with vector registers (tests, user-land hosts). The called functions may use
+/// them, so they are clobbers. This includes the registers of AVX-512, x87 and AMX, because a single function can use
+/// them (`target_feature`) even if the crate does not. All of them are caller-saved by the System V ABI for AMD64 (1.0,
+/// 3.2.3). So the compiler saves none of them on the hot path, and spills live values here in the cold block.
 #[cfg(target_feature = "sse")]
 #[doc(hidden)]
 #[macro_export]
@@ -60,7 +60,7 @@ macro_rules! __sdt_asm {
     }};
 }
 
-/// The pieces of assembly of the thunks (`thunk.rs`), except those of `sites`.
+/// The pieces of assembly of the thunks (`thunk.rs`), except those of `site_piece!`.
 macro_rules! piece {
     (enter) => {
         "push rbp

@@ -245,11 +245,11 @@ macro_rules! __sdt_leave {
 ///
 /// | arm | |
 /// |---|---|
-/// | `@provider` | the record of a provider, and its entry in the set; stability and privileges of its own have no place there |
+/// | `@provider` | the record of a provider, and its entry in the set; the record has no fields for stability and privileges, so the declared ones are ignored |
 /// | `@declared` | the records of a declared probe and its arguments, and their entries in the sets; the symbol is the same in every crate, so that a module with two of them does not link: the kernel would never enable the second |
 /// | `@open` | the record of an open provider's probe, and its entry in the set, in assembly; the macro defines the symbol |
 /// | `@open_site` | such a probe at one site, as a type |
-/// | `@group` | whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked |
+/// | `@group` | tests whether any of several probes is enabled: the kernel's sdt does not know groups, so it tests each probe |
 /// | `@describe` | descriptions of probes: none, as there are records |
 /// | `@sites` | the section of the sites' records: FreeBSD 15's |
 /// | `@push_probe` | x86_64's push of the address of the probe's record, the only one; it fits into 32 bits, as kernels' addresses do |
@@ -295,7 +295,7 @@ macro_rules! __sdt {
 
         // In the function that fires, because `global_asm!` is allowed in modules only.
         #[allow(named_asm_labels)]
-        // SAFETY: no instruction; sections of their own.
+        // SAFETY: the assembly has no instruction, and only its own sections.
         unsafe {
             ::core::arch::asm!(
                 // One assembler file contains the code of many sites.
@@ -338,7 +338,7 @@ macro_rules! __sdt {
     (@open_site $site:ident, $record:ident, $hash:literal) => {
         const _: $crate::__private::Promise = __SDT_PROMISE;
         enum $site {}
-        // SAFETY: by the promise, the hash of the probe's own names.
+        // SAFETY: `$hash` is computed from the probe's own names, as the promise states.
         unsafe impl $crate::__private::open::OpenProbe for $site {
             const HASH: u64 = $hash;
         }

@@ -12,12 +12,12 @@ pub struct Probe;
 ///
 /// | arm | |
 /// |---|---|
-/// | `@provider` | a provider leaves nothing, whatever it says of itself |
+/// | `@provider` | a provider: leaves nothing in the module, and its stability and privileges are ignored |
 /// | `@declared` | a declared probe leaves its name and documentation in the crate, and nothing in the module |
 /// | `@open` | an open provider's probe leaves nothing either |
 /// | `@open_site` | such a probe at one site, as a type |
-/// | `@group` | whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked |
-/// | `@describe` | descriptions of probes, for those who check the module |
+/// | `@group` | tests whether any of several probes is enabled: the kernel's sdt does not know groups, so it tests each probe |
+/// | `@describe` | descriptions of probes, for tools that check the module |
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt {

@@ -20,8 +20,9 @@ pub enum AttachError {
     Attached,
     /// Another thread is attaching or detaching them just now.
     InProgress,
-    /// The breakpoint handler breaks a rule of [`trap`](crate::trap#rules-for-the-handler): the first enabled probe would
-    /// crash the kernel. Looked at on x86_64, where the target's `os` is `none`, for the CPU that attaches.
+    /// The breakpoint handler violates a rule of [`trap`](crate::trap#rules-for-the-handler): the first enabled probe
+    /// would crash the kernel. `attach` checks this only on x86_64 targets whose `os` is `none`, and only for the CPU
+    /// that calls it.
     Handler(HandlerFault),
     /// The size of a linker set is not a multiple of the record size.
     RaggedSet(RaggedSet),
@@ -37,12 +38,12 @@ pub enum AttachError {
         /// Address of the site.
         patchpoint: usize,
     },
-    /// There is no nop where a site's record says, or no text at all.
+    /// The text at the address in a site's record is not the nop, or the address is not in text.
     SiteText {
         /// Address of the site.
         patchpoint: usize,
     },
-    /// A site's record names a cold block where there is no text, or that is in the site itself.
+    /// The cold block of a site's record is not in text, or is inside the site itself.
     SiteTarget {
         /// Address of the site.
         patchpoint: usize,
@@ -76,16 +77,17 @@ pub enum AttachError {
     },
     /// The framework refused a provider or a probe.
     Framework(Refusal),
-    /// The framework refused a provider or a probe, and then did not let go a provider that was registered
-    /// before, as one of its probes is enabled. The image must stay: the framework calls it. No more of its
-    /// probes can be enabled, and [`detach`](super::detach) succeeds once none is.
+    /// The framework refused a provider or a probe, and then refused to unregister an earlier provider, because one of
+    /// its probes is enabled. The image must stay, because the framework calls it. No other probe of it can be enabled,
+    /// and [`detach`](super::detach) succeeds when none is enabled any more.
     MustStay {
         /// The first refusal.
         cause: Refusal,
         /// The refusal to unregister the provider.
         held: Refusal,
     },
-    /// Still [`MustStay`](Self::MustStay), since an earlier attempt.
+    /// An earlier attempt ended with [`MustStay`](Self::MustStay), and the framework still refuses to unregister a
+    /// provider.
     Leaving(Refusal),
 }
 
@@ -172,8 +174,8 @@ impl fmt::Display for AttachError {
 impl core::error::Error for AttachError {}
 
 impl AttachError {
-    /// Returns whether the image must not be unloaded: the framework still calls it. Until
-    /// [`detach`](super::detach) has succeeded.
+    /// Returns whether the image must not be unloaded until [`detach`](super::detach) has succeeded, because the
+    /// framework still calls it.
     pub const fn must_stay(&self) -> bool {
         matches!(self, Self::Attached | Self::InProgress | Self::MustStay { .. } | Self::Leaving(_))
     }
@@ -199,7 +201,7 @@ impl fmt::Display for Name {
 pub struct Refusal {
     /// The provider.
     pub provider: RefusedProvider,
-    /// The probe's name, if it was a probe.
+    /// The name of the refused probe; `None` if the framework refused the provider.
     pub probe: Option<&'static CStr>,
     /// The error.
     pub error: FrameworkError,
@@ -208,9 +210,9 @@ pub struct Refusal {
 /// A provider that a framework refused.
 #[derive(Clone, Copy, Debug)]
 pub enum RefusedProvider {
-    /// One that the image declares, by its name.
+    /// A provider that the image declares, by its name.
     Declared(&'static CStr),
-    /// One that was made at run time.
+    /// A provider that was created at run time.
     Made(&'static runtime::Provider),
 }
 
@@ -272,7 +274,7 @@ impl fmt::Display for Refusal {
 pub enum DetachError {
     /// Another thread is attaching or detaching them just now.
     InProgress,
-    /// The framework did not let a provider go. Everything is as it was.
+    /// The framework refused to unregister a provider. Nothing has changed.
     Refused(Refusal),
     /// The framework refused to unregister a provider, and refused to register some of the providers again that had
     /// been unregistered before. A later attempt that is refused, or attaching the image again, registers the missing
@@ -281,7 +283,7 @@ pub enum DetachError {
 }
 
 impl DetachError {
-    /// The kernel's number for it.
+    /// Returns the error number of the kernel.
     pub const fn errno(self) -> i32 {
         match self {
             Self::InProgress => FrameworkError::Busy.errno(),

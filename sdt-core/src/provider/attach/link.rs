@@ -19,13 +19,13 @@ pub use crate::record::{Records, find};
 /// May be called again after an error, with the same result.
 ///
 /// # Safety
-/// - The records are laid out as this version of the crate lays them out, or begin with another size;
-///   references and functions in them are good. Sites may hold anything that is not
-///   [text](Patcher::is_text) to the patcher.
+/// - The records have the layout of this version of the crate, or begin with another size. References and function
+///   pointers in them are valid. Sites may contain any address for which the patcher's [`is_text`](Patcher::is_text)
+///   returns false.
 /// - No probe among them is enabled and no breakpoint handler looks for their sites.
 ///
 /// # Errors
-/// The first record that is no good.
+/// The first invalid record.
 pub unsafe fn link(records: Records, patcher: &dyn Patcher) -> Result<(), AttachError> {
     let Records { providers, probes, sites, arg_lists } = records;
     if let Some(index) = providers.iter().position(|provider| !provider.is_current()) {
@@ -53,7 +53,7 @@ impl Linked for Probe {
     }
 }
 
-/// The record at an address, if it is one of these.
+/// Returns the record of `records` at an address, or `None` if no record begins there.
 fn record_at<T>(records: &'static [T], record: *const T) -> Option<&'static T> {
     let offset = record.addr().checked_sub(records.as_ptr().addr())?;
     if !offset.is_multiple_of(size_of::<T>()) {
@@ -62,7 +62,7 @@ fn record_at<T>(records: &'static [T], record: *const T) -> Option<&'static T> {
     records.get(offset / size_of::<T>())
 }
 
-/// Ties the records of each provider to the first of them, which is the one that is registered.
+/// Links the records of each provider to the first of them, its primary, which is registered.
 fn link_providers(providers: &'static [Provider]) -> Result<(), AttachError> {
     providers.iter().for_each(Provider::clear_links);
     let mut at = sort(providers, &mut |a, b| a.name() < b.name());
@@ -85,7 +85,7 @@ fn link_probes(
     probes: &'static [Probe],
 ) -> Result<(), AttachError> {
     for (index, probe) in probes.iter().enumerate() {
-        // By address, before anything is read that it refers to.
+        // Checks the address of the provider before anything is read from it.
         if record_at(providers, probe.provider()).is_none() {
             return Err(AttachError::ProbeProvider { index });
         }
@@ -164,7 +164,7 @@ fn link_sites(
         if next - patchpoint < length {
             return Err(AttachError::SiteOverlap { patchpoint });
         }
-        // A CPU that would go on in the site itself would never leave it.
+        // If the cold block were inside the site, a CPU would loop there for ever.
         let into_itself = (patchpoint..patchpoint + length).contains(&site.target());
         if into_itself || !patcher.is_text(site.target(), 1) {
             return Err(AttachError::SiteTarget { patchpoint });

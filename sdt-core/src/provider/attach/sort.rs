@@ -7,12 +7,12 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// A record that can be tied into a list.
 pub(super) trait Linked: Sized + 'static {
-    /// The next one, null in the last.
+    /// Returns the link to the next record; it is null in the last.
     fn link(&self) -> &AtomicPtr<Self>;
 }
 
-/// Ties the records together so that none comes after one that it is `less` than, equal ones in their own
-/// order. Returns the first. At most n log2 n comparisons.
+/// Links the records into a sorted list, and returns the first. Records that are equal keep their order. Takes at most
+/// n log2 n comparisons.
 pub(super) fn sort<T: Linked>(
     records: &'static [T],
     less: &mut impl FnMut(&T, &T) -> bool,
@@ -31,7 +31,7 @@ pub(super) fn sort<T: Linked>(
     }
 }
 
-/// The record behind one, in a list that `sort` made.
+/// Returns the next record of a list that `sort` created.
 pub(super) fn next<T: Linked>(record: &T) -> Option<&'static T> {
     // SAFETY: null, or set by `set_next` from a `&'static`.
     unsafe { record.link().load(Ordering::Relaxed).as_ref() }
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Sorts these keys; what comes out, and how many comparisons it took.
+    /// Sorts these keys. Returns the sorted keys with their original places, and the number of comparisons.
     fn sorted(keys: impl Iterator<Item = u32>) -> (Vec<(u32, usize)>, u64) {
         let records = keys.enumerate().map(|(place, key)| Numbered {
             key,

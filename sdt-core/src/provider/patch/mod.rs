@@ -186,7 +186,7 @@ pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
     if probe.enablings().load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    // All of them, even if one fails.
+    // Removes the enabling from the probe and all its groups, even if one fails.
     with_groups(probe).map(one_less).fold(Ok(()), Result::and)
 }
 

@@ -90,13 +90,14 @@ impl Text<'_> {
     /// changing any of them.
     pub unsafe fn bring(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
         if self.encoding.split(&self.encoding.nop).1.is_empty() {
-            // SAFETY: the caller's contract, and sites have no tail.
+            // SAFETY: the contract of `replace` is that of this function, and the nop has no tail.
             unsafe { self.replace(sites, goal) };
             return;
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of `trap` is that of this function.
         unsafe { self.trap(sites.clone(), goal) };
-        // SAFETY: the caller's contract. `state` reads text that only this thread changes.
+        // SAFETY: each item is a site of this image, and only this thread changes its text, by the contract of this
+        // function.
         let trapped = sites.filter(|&site| unsafe { self.state(site) } == State::Trap);
         match goal {
             State::Trap => {}
@@ -122,7 +123,8 @@ impl Text<'_> {
     /// # Safety
     /// That of [`bring`](Self::bring); sites have no tail.
     unsafe fn replace(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
-        // SAFETY: the caller's contract. `has_to_change` reads text that only this thread changes.
+        // SAFETY: each item is a site of this image, and only this thread changes its text, by the contract of this
+        // function.
         let all = sites.filter(|&site| unsafe { self.has_to_change(site, goal) });
         self.each(all, |site| {
             let code = match goal {
@@ -130,7 +132,7 @@ impl Text<'_> {
                 State::Trap => self.encoding.breakpoint,
                 State::Jump => self.jump(site).unwrap_or(self.encoding.breakpoint),
             };
-            // SAFETY: a site of the caller's; the head is the whole instruction.
+            // SAFETY: `site` is one of `sites`. It has no tail, so the head is the whole instruction.
             unsafe { self.set_head(site, &code) };
         });
     }
@@ -142,19 +144,22 @@ impl Text<'_> {
     /// # Safety
     /// That of [`bring`](Self::bring).
     unsafe fn trap(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
-        // SAFETY: the caller's contract. `state` and `has_to_change` read text that only this thread changes.
+        // SAFETY: each item is a site of this image, and only this thread changes its text, by the contract of this
+        // function.
         let untrapped = sites.clone().filter(|&site| unsafe {
             self.state(site) != State::Trap && self.has_to_change(site, goal)
         });
         let mut any_jumped = false;
         self.each(untrapped, |site| {
-            // SAFETY: a site of the caller's.
+            // SAFETY: `site` is one of `sites`, and only this thread changes its text, by the contract of this
+            // function.
             any_jumped |= unsafe { self.state(site) } == State::Jump;
             // SAFETY: the caller passes a site. A breakpoint is complete without a tail, so it may replace any head.
             unsafe { self.store(site, 0, self.encoding.breakpoint.as_bytes()) };
         });
         if any_jumped {
-            // SAFETY: the caller's contract. `state` reads text that only this thread changes.
+            // SAFETY: each item is a site of this image, and only this thread changes its text, by the contract of this
+            // function.
             let trapped = sites.filter(|&site| unsafe { self.state(site) } == State::Trap);
             self.each(trapped, |site| {
                 // SAFETY: every CPU sees the breakpoint of the site: `each` above has synchronised all CPUs.

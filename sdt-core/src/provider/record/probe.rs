@@ -128,7 +128,7 @@ impl Probe {
         self.primary().id.store(id.map_or(0, ProbeId::get), Ordering::Release);
     }
 
-    /// Returns the location of the id while the probe is enabled.
+    /// Returns the variable that contains the framework's id while the probe is enabled, otherwise 0.
     pub(crate) fn enabled_id(&self) -> &AtomicU32 {
         &self.primary().enabled_id
     }
@@ -190,13 +190,13 @@ impl Probe {
 
     #[cfg(not(target_os = "illumos"))]
     pub(crate) fn set_mode(&self, mode: Option<Mode>) {
-        // Relaxed: both are called under the lock of `patch`.
+        // Relaxed: this and `mode` are called with the lock of patching.
         self.mode.store(mode.map_or(0, |mode| mode as u8 + 1), Ordering::Relaxed);
     }
 
     /// Returns whether the current change skips the probe. Valid in the primary.
     pub(crate) fn is_left(&self) -> bool {
-        // Relaxed: both are called under the lock of `patch`.
+        // Relaxed: this and `set_left` are called with the lock of patching.
         self.left.load(Ordering::Relaxed)
     }
 

@@ -34,7 +34,7 @@ impl Site {
         unsafe { &*self.probe }.primary()
     }
 
-    /// Returns the address that the record gives for its probe record. Anything, until `attach` has checked it.
+    /// Returns the address of the probe record from this record. It can be any address until `attach` has checked it.
     #[doc(hidden)]
     pub const fn record(&self) -> *const Probe {
         self.probe

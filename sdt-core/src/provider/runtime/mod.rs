@@ -9,7 +9,7 @@
 //! static SCRIPT: Provider = Provider::new(&PROBES);
 //!
 //! // Once the image is attached. Here nothing is.
-//! let opened = SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER);
+//! // Once the image is attached. It is not attached in this example.
 //! assert_eq!(opened, Err(OpenError::NotAttached));
 //! # fn load() -> Result<(), Box<dyn core::error::Error>> {
 //! // As the script is loaded: `script::main:lookup`, with types for `args[]`.
@@ -35,7 +35,7 @@
 //! directly. All memory is in statics that the caller provides, one [`Slot`] for each probe that can exist at a time.
 //! Nothing is patched: the test of whether such a probe is enabled is a load.
 //!
-//! # By rules of its own
+//! # Providers with rules
 //!
 //! A provider implements [`Rules`] if it creates probes on demand of consumers, or if it must switch something on when
 //! a probe is enabled.
@@ -45,7 +45,7 @@
 //! It is not for probes that are known when the image is compiled: use `sdt_probe!`, which costs a nop and whose
 //! arguments the compiler checks. Here arguments are words, and only their number is checked when the probe fires.
 //!
-//! # Who comes when
+//! # Concurrency
 //!
 //! Only one thread at a time can open or close a provider, or add or remove a probe of it. A second thread does not
 //! wait, but gets `InProgress`. While the process forks, all of them wait ([`Standstill`](crate::attach::Standstill)).
@@ -103,9 +103,9 @@ pub struct Provider {
     changing: AtomicBool,
     /// Whether it is open.
     is_open: AtomicBool,
-    /// Whether it belongs to the image: `open` was called, not `open_with`. The thread that has the right to change the
-    /// provider changes it, while the image is attached to the framework in which the provider was opened, or the provider
-    /// is not registered.
+    /// Whether the provider belongs to the image: `open` was called, not `open_with`. Only the thread with the right to
+    /// change the provider writes it, and only while the provider is not registered, or the image is attached to the
+    /// framework in which the provider was opened.
     is_of_image: AtomicBool,
     /// The framework's id; 0 while it is not registered.
     id: AtomicUsize,
@@ -123,7 +123,7 @@ struct Opened {
     within: Within,
 }
 
-/// Where a provider is registered: with which framework, and the module part of its probes' descriptions.
+/// The framework with which a provider is registered, and the module part of its probes' descriptions.
 #[derive(Clone, Copy)]
 struct Within {
     framework: &'static dyn Framework,
@@ -371,7 +371,7 @@ impl Provider {
             return Ok(probe);
         }
         match self.create(slot) {
-            // If another thread creates it meanwhile, it exists.
+            // If the state is no longer `Wanted`, another thread has taken over the creation of the probe.
             Err(error) if slot.turn(State::Wanted, State::Gone) => Err(AddError::Framework(error)),
             _ => Ok(probe),
         }

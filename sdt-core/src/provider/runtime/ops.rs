@@ -18,7 +18,8 @@ pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
         suspend: None,
         resume: None,
         getargdesc: Some(getargdesc),
-        // If the framework drops arguments; not the framework's own op, which searches for sites.
+        // Set if the framework drops arguments. It is not the framework's own op, because that one searches the stack
+        // for the frame of a site.
         getargval: framework.getargval().map(|_| saved::getargval as GetArgVal),
         usermode: None,
         destroy: Some(destroy),

@@ -111,7 +111,8 @@ impl Slot {
         }
     }
 
-    /// Returns whether the provider at this address owns the slot. A slot without an owner becomes that provider's and stays it.
+    /// Returns whether the provider at this address owns the slot. A slot without an owner becomes that provider's
+    /// permanently.
     pub(super) fn belongs_to(&self, provider: *const ()) -> bool {
         let provider = provider.cast_mut();
         let none = core::ptr::null_mut();
@@ -162,12 +163,12 @@ impl Slot {
         &args[..*count]
     }
 
-    /// Changes the state from `from` to `to`, if it is `from`.
+    /// Changes the state from `from` to `to`. Returns whether the state was `from`.
     pub(super) fn turn(&self, from: State, to: State) -> bool {
         self.change(|state, _| (state == from).then_some(to))
     }
 
-    /// The framework no longer knows the probe.
+    /// Records that the framework has destroyed the probe.
     pub(super) fn destroyed(&self) {
         self.change(|state, handles| match state {
             State::Listed => Some(State::Wanted),
@@ -182,19 +183,19 @@ impl Slot {
         self.change(|state, handles| (state != State::Free).then(|| gone(handles)));
     }
 
-    /// Counts one [`Probe`](super::Probe) more. The calling thread has one, or has the right to change the provider and has seen that the
-    /// slot is not free.
+    /// Counts one more [`Probe`](super::Probe). The calling thread has one, or has the right to change the provider and
+    /// has seen that the slot is not free.
     ///
     /// # Panics
-    /// There are too many, because code forgets them. The new one is not counted, because code that catches the panic could
-    /// repeat it until the count is 0.
+    /// If there are too many. This happens only if code leaks them. A new one is not counted then: code that catches
+    /// the panic could otherwise repeat the call until the count overflows to 0.
     pub(super) fn retain(&self) {
         let more = |word: u32| (word / HANDLE < MOST).then(|| word + HANDLE);
         let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         assert!(counted, "more than {MOST} values of type `Probe` refer to one probe");
     }
 
-    /// Counts one [`Probe`](super::Probe) less.
+    /// Counts one [`Probe`](super::Probe) less, and frees the slot of a removed probe without [`Probe`](super::Probe)s.
     pub(super) fn release(&self) {
         let less = |word: u32| {
             let word = word - HANDLE;

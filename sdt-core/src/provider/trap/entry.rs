@@ -108,7 +108,7 @@ macro_rules! breakpoint_entry {
         $(#[$attribute])*
         ///
         /// # Safety
-        /// For the vector of breakpoints, not to be called.
+        /// Install it as the handler of the breakpoint exception. It is not a function that code can call.
         #[unsafe(naked)]
         $visibility unsafe extern "C" fn $name() {
             $crate::__breakpoint_entry!($other, $resolver)

@@ -1,4 +1,4 @@
-//! Why a line was not carried out.
+//! The errors of a console.
 
 use core::fmt;
 
@@ -20,9 +20,9 @@ pub enum ConsoleError {
         /// The number of the description in the line, from 1.
         description: usize,
     },
-    /// The framework refused.
+    /// The framework refused the request.
     Refused(ConsumerError),
-    /// The console did not take what was printed.
+    /// Writing to the console failed.
     Write(fmt::Error),
 }
 

@@ -10,7 +10,8 @@
 //! | `-n SPEC` | also enables matching probes; from here on hits are printed |
 //! | `stop` | prints the remaining records, and disables all probes of the console |
 //!
-//! A hit is printed as dtrace(1) does, CPU, probe and its function and name, and behind that its arguments, by their types.
+//! A hit is printed in the format of dtrace(1): CPU, probe number, function and name. Its arguments follow, formatted
+//! by their types.
 //!
 //! # Printing that fires probes
 //!
@@ -19,7 +20,8 @@
 //! ends even if every line that it prints fires a probe that is enabled; the next call prints these hits. Records that
 //! do not fit the buffers are dropped, counted and reported.
 //!
-//! Nothing here is for probe context, where it refuses, nor for an interrupt handler or a panic: it takes the framework's locks.
+//! All functions take the framework's locks: in probe context they return an error, and interrupt handlers and panics
+//! must not call them.
 
 mod error;
 mod row;
@@ -36,7 +38,7 @@ use crate::control::query::Which;
 use crate::control::tracer::Tracer;
 use crate::run::consumer::ConsumerId;
 
-/// The consumer of a kernel's console. `BUFFER` bytes are read at a time.
+/// The consumer of a kernel's console. It reads `BUFFER` bytes at a time.
 pub struct Console<'d, const BUFFER: usize = 2048> {
     tracer: &'d dyn Tracer,
     consumer: Option<ConsumerId>,
@@ -59,7 +61,7 @@ enum Command {
 }
 
 impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
-    /// Bytes of the records that are read at a time.
+    /// The largest number of bytes of complete records that fit into the buffer.
     const WHOLE: usize = BUFFER - BUFFER % Record::SIZE;
 
     /// A console that has enabled nothing. A [`Dtrace`](crate::Dtrace) is a `Tracer`.
@@ -75,7 +77,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
     /// [refused](ConsoleError::Refused) to enable one of several descriptions, those before it are enabled until
     /// `stop`; otherwise nothing has changed.
     pub fn command(&mut self, line: &str, out: &mut impl Write) -> Result<(), ConsoleError> {
-        // All of it has to hold before the first of it is done.
+        // Checks the whole line before the first part of it is executed.
         let command = self.check(line)?;
         match command {
             Command::Stop => return self.stop(out),
@@ -113,7 +115,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         self.tracer.need_thread()?;
         let counters = self.tracer.counters();
         let recorded = counters.records.wrapping_add(counters.drops);
-        // Buffers are switched by interrupting all CPUs: not if nothing was recorded, for whichever consumer.
+        // Switching the buffers interrupts all CPUs, so do it only if some consumer has recorded something.
         let is_new = self.consumer.is_some() && recorded != self.recorded;
         self.recorded = recorded;
         if is_new { self.print_all(out) } else { Ok(false) }
@@ -184,7 +186,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
         Ok(())
     }
 
-    /// Enables, for a consumer that is opened now if there is none.
+    /// Enables a description. Opens the console's consumer if it is not open.
     fn enable(&mut self, spec: &Spec) -> Result<u32, ConsoleError> {
         if let Some(consumer) = self.consumer {
             return Ok(self.tracer.enable(consumer, spec)?);
@@ -199,7 +201,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
     }
 }
 
-/// Words as a shell makes them, as far as descriptions need it: quotes around one are not its own.
+/// Splits a line into words, and removes the quotes around a word. A simple version of a shell's rules.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split_whitespace().map(|word| {
         let quoted = |quote| word.strip_prefix(quote)?.strip_suffix(quote);
@@ -207,7 +209,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The descriptions of a line, each as it was typed and what it means.
+/// Returns the descriptions of a line: the text of each, and the parsed description.
 fn specs(line: &str) -> impl Iterator<Item = Result<(&str, Spec), ConsoleError>> {
     let mut words = words(line).filter(|&word| word != "-l");
     core::iter::from_fn(move || {

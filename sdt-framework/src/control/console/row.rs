@@ -11,13 +11,13 @@ use crate::control::tracer::Tracer;
 use crate::registry::listing::ProbeInfo;
 use crate::run::consumer::ConsumerId;
 
-/// Before a list.
+/// The heading of a list of probes.
 pub(super) const LIST: &str =
     "   ID   PROVIDER            MODULE                          FUNCTION NAME\n";
-/// Before the first hit.
+/// The heading of printed hits.
 pub(super) const HITS: &str = "CPU     ID                    FUNCTION:NAME\n";
 
-/// Bytes of a name, of which some may be no UTF-8, aligned to the right.
+/// A right-aligned name and its width. Invalid UTF-8 is shown as replacement characters.
 struct Right<'a>(&'a CStr, usize);
 
 impl Display for Right<'_> {
@@ -40,14 +40,14 @@ impl Display for Right<'_> {
     }
 }
 
-/// One probe of a list.
+/// Writes one line of a list of probes.
 pub(super) fn listed(probe: &ProbeInfo, out: &mut impl Write) -> fmt::Result {
     let (provider, module) = (Right(probe.provider(), 10), Right(probe.module(), 17));
     let (function, name) = (Right(probe.function(), 33), Right(probe.name(), 0));
     writeln!(out, "{:>5} {provider} {module} {function} {name}", probe.id())
 }
 
-/// One hit, with its arguments.
+/// Writes a line with a hit and its arguments.
 pub(super) fn hit(
     tracer: &dyn Tracer,
     consumer: ConsumerId,
@@ -58,7 +58,7 @@ pub(super) fn hit(
     let found = tracer.eprobe(consumer, record.epid, 0, &mut []).ok().flatten();
     let Some(id) = found.and_then(|found| ProbeId::new(found.probe)) else { return Ok(()) };
     write!(out, "{cpu:>3} {id:>6} ")?;
-    // The probe may be destroyed since.
+    // The probe may have been destroyed since the hit.
     let Some(detail) = tracer.describe(id) else { return writeln!(out, "?") };
     let name = detail.info.name();
     let width = 31_usize.saturating_sub(name.count_bytes());
@@ -71,7 +71,7 @@ pub(super) fn hit(
     writeln!(out)
 }
 
-/// A value by its type in C: addresses in hexadecimal, what has a sign with it.
+/// Writes a value according to its C type: addresses in hexadecimal, signed types with their sign.
 fn argument(kind: &CStr, value: u64, out: &mut impl Write) -> fmt::Result {
     let kind = kind.to_bytes();
     let starts = |with: &[u8]| kind.starts_with(with);

@@ -1,4 +1,4 @@
-//! Checks what a consumer sends, and creates probes.
+//! Checks the functions that a consumer sends, and creates their probes.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -231,9 +231,10 @@ impl Table {
             return Err(FunctionError::Overlap);
         }
         let same = match self.sites.at(address).next() {
-            // The text may have our breakpoint.
+            // A known site: the text may contain its breakpoint, so compare with the saved instruction.
             Some(site) => site.code().bytes() == code,
-            // SAFETY: the host says that this is readable text of its image.
+            // SAFETY: `is_traceable` returned true, so this is mapped, readable text of the image (contract of
+            // `FunctionText`).
             None => unsafe { text_is(address, code) },
         };
         if !same {
@@ -242,7 +243,7 @@ impl Table {
         Ok(New { address, code, offset, is_return })
     }
 
-    /// Returns whether an instruction overlaps a site of `sdt-core`, or another function's at another address.
+    /// Returns whether an instruction overlaps a site of `sdt-core`, or a function's site at another address.
     fn overlaps(&self, address: u64, length: usize) -> bool {
         let below = (1..MAX_LEN as u64).any(|distance| {
             let mut before = self.sites.at(address.wrapping_sub(distance));

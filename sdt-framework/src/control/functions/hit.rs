@@ -35,7 +35,7 @@ impl<H: Host> Control<H> {
                 }
             });
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of `emulate` is that of this function.
         unsafe { self.emulate(registers, record) }
     }
 
@@ -44,7 +44,8 @@ impl<H: Host> Control<H> {
     /// # Safety
     /// The contract of `Dtrace::function_skip`.
     pub(crate) unsafe fn function_skip(&self, registers: &mut arch::Registers) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of `emulate` is that of `Dtrace::function_hit`, which `Dtrace::function_skip` has as
+        // well.
         unsafe { self.emulate(registers, |_, _| self.count_stray()) }
     }
 
@@ -75,7 +76,7 @@ impl<H: Host> Control<H> {
     fn fire_function(&self, table: &Table, site: &Site, registers: &arch::Registers) {
         let Some(probe) = table.sites.probe(site.probe()) else { return };
         if probe.id.load(Ordering::Relaxed) == 0 {
-            // Another probe has a site here.
+            // This probe is disabled: another enabled probe has a site at the same address.
             return;
         }
         let args = if site.is_return() {

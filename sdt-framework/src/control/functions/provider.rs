@@ -1,4 +1,4 @@
-//! The ops of the provider.
+//! The ops of the provider `fbt`.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::control::Control;
 const PRIVATE: Attribute = Attribute::new(Stability::Private, Stability::Private, Class::Unknown);
 const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Isa);
 
-/// The attributes that fbt.c has.
+/// The attributes of fbt's probes in DTrace's fbt.c.
 const ATTRIBUTES: ProviderAttr = ProviderAttr {
     provider: EVOLVING,
     module: PRIVATE,
@@ -39,10 +39,12 @@ const fn ops<H: Host>() -> ProviderOps {
     }
 }
 
+/// Returns the framework of an op.
+///
 /// # Safety
-/// `arg` is a pointer to a static `Control<H>`, as of every op here.
+/// `arg` is the `arg` of an op here: `register_function_provider` registers the address of a static `Control<H>`.
 unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Control<H> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the address of a static `Control<H>`, by the contract of this function.
     unsafe { &*arg.cast_const().cast() }
 }
 
@@ -50,18 +52,18 @@ unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Control<H> {
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 
 unsafe extern "C" fn enable<H: Host>(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the registered `arg`.
     unsafe { framework::<H>(arg) }.enable_function(id, parg.addr());
     0
 }
 
 unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the registered `arg`.
     unsafe { framework::<H>(arg) }.disable_function(parg.addr());
 }
 
 unsafe extern "C" fn destroy<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the registered `arg`.
     let this = unsafe { framework::<H>(arg) };
     if let Some(table) = this.functions.get() {
         table
@@ -154,14 +156,14 @@ impl<H: Host> Control<H> {
         text: &dyn FunctionText,
     ) -> Result<ProviderId, FrameworkError> {
         let arg = core::ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: the ops are those for a pointer to a static framework.
+        // SAFETY: the ops expect the address of a static `Control<H>`, and `arg` is the address of `self`.
         unsafe { self.register(text.provider(), &ATTRIBUTES, Privileges::KERNEL, &ops::<H>(), arg) }
     }
 
     fn enable_function(&self, id: u32, index: usize) {
         let Some(table) = self.functions.get() else { return };
         let Some(probe) = table.sites.probe(index) else { return };
-        // Asked before the probe counts as enabled.
+        // Computed before the probe's id is set, because `is_replaced` checks the ids of enabled probes.
         let new = || table.sites.of(probe).filter(|site| !table.is_replaced(site));
         if !new().all(|site| table.is_writable(site)) {
             // The probe has no hits. The host reports why.
@@ -172,7 +174,7 @@ impl<H: Host> Control<H> {
             table.store(site, true);
             any = true;
         }
-        // A hit that comes before this is emulated, and not recorded.
+        // A hit before this store is emulated, but not recorded.
         probe.id.store(id, Ordering::Release);
         if any {
             self.functions.stored();
@@ -190,7 +192,7 @@ impl<H: Host> Control<H> {
     fn disable_function(&self, index: usize) {
         let Some(table) = self.functions.get() else { return };
         let Some(probe) = table.sites.probe(index) else { return };
-        // Hits that are on their way find this, and are emulated.
+        // A CPU that is already in the handler sees 0: it emulates the instruction and records nothing.
         probe.id.store(0, Ordering::Release);
         let mut any = false;
         for site in table.sites.of(probe).filter(|site| !table.is_replaced(site)) {

@@ -33,7 +33,7 @@ pub(super) struct Probe {
     pub(super) id: core::sync::atomic::AtomicU32,
     /// The number of the probe, or 0 if this entry is free.
     pub(super) number: AtomicU32,
-    /// Its first site; of a free entry the next free one.
+    /// The first site of the probe; in a free entry, the next free entry.
     first: AtomicU32,
     /// The consumers that have sent it, a bit for each.
     owners: AtomicU32,
@@ -56,7 +56,7 @@ pub(super) struct New<'a> {
     pub(super) is_return: bool,
 }
 
-/// An instruction in memory of its own.
+/// A copy of a site's instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     bytes: [u8; MAX_LEN + 1],
@@ -110,7 +110,7 @@ impl Site {
         last & IS_RETURN != 0
     }
 
-    /// The index of its probe.
+    /// Returns the index of the site's probe.
     pub(super) fn probe(&self) -> usize {
         (self.probe.load(Ordering::Relaxed) as usize).wrapping_sub(1)
     }
@@ -131,7 +131,7 @@ impl Probe {
         self.owners.fetch_or(1 << (consumer % OWNERS), Ordering::Relaxed);
     }
 
-    /// Returns whether no consumer that has sent it is open.
+    /// Returns whether the probe has no owner: all consumers that have sent it are closed.
     pub(super) fn is_left(&self) -> bool {
         self.owners.load(Ordering::Relaxed) == 0
     }
@@ -147,7 +147,7 @@ impl Probe {
 #[derive(Debug)]
 struct Lists {
     free_site: u32,
-    /// Sites that are in no bucket, and that handlers may still look at.
+    /// Removed sites that breakpoint handlers may still use.
     retired: u32,
     free_probe: u32,
     left: usize,
@@ -265,7 +265,7 @@ impl Sites {
         })
     }
 
-    /// Gives back a probe without sites.
+    /// Frees the entry of a probe without sites.
     pub(super) fn free_probe(&self, index: usize) {
         self.with_lists(|lists| {
             let Some(probe) = self.probes.get(index) else { return };
@@ -294,7 +294,7 @@ impl Sites {
             site.sibling.store(probe.first.load(Ordering::Relaxed), Ordering::Relaxed);
             probe.first.store(link, Ordering::Relaxed);
             site.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-            // Release: a handler that finds the site finds all of it.
+            // Release: a handler that finds the site sees all of its fields.
             bucket.store(link, Ordering::Release);
             Some(site)
         })
@@ -315,7 +315,7 @@ impl Sites {
             }
             self.unlink(link, site);
             self.with_lists(|lists| {
-                // In place of `next`, which handlers still follow.
+                // The list uses `sibling`, because handlers may still follow `next`.
                 site.sibling.store(lists.retired, Ordering::Relaxed);
                 lists.retired = link;
             });
@@ -323,7 +323,7 @@ impl Sites {
         }
     }
 
-    /// Takes a site out of its bucket. Its own link stays, for handlers that are at it.
+    /// Removes a site from its bucket. Its own `next` stays unchanged, for handlers that are reading the site.
     fn unlink(&self, link: u32, site: &Site) {
         let Some(mut place) = self.bucket(site.address()) else { return };
         loop {
@@ -337,7 +337,8 @@ impl Sites {
         }
     }
 
-    /// Makes retired sites free. Since they were retired, every CPU has left the breakpoint handler that it was in.
+    /// Frees the retired sites. The caller has waited until every CPU has left the breakpoint handlers that could use
+    /// them.
     pub(super) fn reclaim(&self) {
         self.with_lists(|lists| {
             while let Some(site) = self.site(lists.retired) {

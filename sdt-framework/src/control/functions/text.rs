@@ -27,8 +27,8 @@ pub unsafe trait FunctionText: Sync {
         0
     }
 
-    /// Returns the [difference](Self::slide) for the text of an image, of which this is the build ID; `None` if the host has no such
-    /// image. A host with several images, such as a process with shared libraries, has each of them here.
+    /// Returns the [difference](Self::slide) for the image with this build ID; `None` if the host has no such image. A
+    /// host with several images, such as a process with shared libraries, returns the difference for each of them.
     fn slide_of(&self, build_id: &[u8]) -> Option<u64> {
         (build_id == self.build_id()).then(|| self.slide())
     }

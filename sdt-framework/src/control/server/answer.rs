@@ -133,7 +133,7 @@ impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
         functions::add(tracer, rights, open, build_id, items, answer)
     }
 
-    /// Executes a request. Returns the length of the answer.
+    /// Executes a request, and encodes its answer. Returns the length of the answer.
     fn obey(&mut self, request: Request<'_>, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
         let number = answer.header.channel;
         if let Request::Hello { version } = request {
@@ -354,7 +354,8 @@ fn sites(
     answer.with_items(&Reply::Sites, |writer| {
         let mut first = true;
         sites.each(id, skip as usize, &mut |site| {
-            // A symbol that is longer than a frame is left out; else the list would end there.
+            // If the symbol is too long for a frame, sends the first site without it. Otherwise the list would end
+            // here.
             let nameless = Site { function: None, ..*site };
             let done = writer
                 .push(site)

@@ -36,7 +36,8 @@ pub(super) fn text(
     };
     answer.with_items(&reply, |writer| {
         for address in text.handlers() {
-            // The others are not excluded by the consumer; the kernel refuses what it has to.
+            // If not all addresses fit, the consumer does not exclude the others, and the kernel refuses functions that
+            // it cannot trace.
             if writer.push(&address.wrapping_sub(text.slide())).is_err() {
                 break;
             }
@@ -78,7 +79,7 @@ pub(super) fn add(
                     result = Err(error);
                     return;
                 }
-                // An answer is never longer than its request: each item there is longer than one here.
+                // The answer always fits: each of its items is shorter than the corresponding item of the request.
                 let _ = writer.push(&RefusedFunction { index: index as u32, why: why(error) });
             }
         });

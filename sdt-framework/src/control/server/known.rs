@@ -12,7 +12,7 @@ use crate::kernel;
 
 /// Bytes of an answer besides those of a text that it carries: the numbers, and the longest name of a module.
 const OVERHEAD: usize = 32 + sdt_core::ops::MODULE_NAME_LEN;
-/// Most bytes that are carried at a time.
+/// The greatest number of bytes in one answer.
 const PART: usize = 1024;
 
 /// Answers with the symbol at an address.
@@ -59,7 +59,7 @@ pub(super) fn declared(
 ) -> Result<usize, Refusal> {
     let room = answer.draft.len().saturating_sub(OVERHEAD).min(PART);
     let mut found = None;
-    // The host may hold a lock meanwhile: what it shows is kept, and the framework asked afterwards.
+    // The host may hold a lock during the call, so this copies the text first, and calls the framework afterwards.
     tracer.declared(index as usize, &mut |of| found = Some(Piece::of(&of, at as usize, room)));
     let Some(piece) = found else { return answer.plain(&Reply::Declared(None)) };
     let shown = if may_see(tracer, rights, &piece.module) {
@@ -89,13 +89,13 @@ impl Piece {
         room: usize,
     ) -> Self {
         let mut piece = Self { module: Vec::new(), text: Vec::new(), next: at, end: text.len() };
-        // Returns the name, cut to the length of a name in a description.
+        // Copies the name, cut to the length of a name in a description.
         piece.module.extend(module.iter().copied().take(sdt_core::ops::MODULE_NAME_LEN));
         while piece.text.len() < room
             && let Some(&byte) = text.get(piece.next)
         {
             piece.next += 1;
-            // NULs mean nothing, and need not go over the line.
+            // NULs have no meaning, so they are not sent.
             if byte != 0 {
                 // There is room.
                 let _ = piece.text.push(byte);
@@ -119,6 +119,6 @@ fn may_see(tracer: &dyn Tracer, rights: Rights, module: &[u8]) -> bool {
         text.push(':').is_ok() && text.push_str(module).is_ok() && text.push_str("::").is_ok();
     let spec = Spec::parse(&text, Field::Name).ok().filter(|_| fits && !module.is_empty());
     let probe = spec.and_then(|spec| tracer.next_probe(&spec, 0, rights));
-    // A name that reads as a pattern may have found another's.
+    // The module's name can be a valid pattern, which matches probes of other modules too.
     probe.is_some_and(|probe| probe.module().to_bytes() == module.as_bytes())
 }

@@ -122,7 +122,7 @@ impl From<TooLong> for Refusal {
     }
 }
 
-/// Text up to what fits.
+/// A writer that cuts the text at the end of its buffer.
 struct Cut<const N: usize>(String<N>);
 
 impl<const N: usize> fmt::Write for Cut<N> {
@@ -162,7 +162,7 @@ mod tests {
         assert!(long.len() == LONGEST && long.ends_with("x..."));
     }
 
-    /// The longest that can be said fits the shortest longest frame.
+    /// The longest message fits into the smallest allowed frame.
     #[test]
     fn frames_have_room() {
         use dtrace_protocol::frame::decoded_len;

@@ -1,4 +1,4 @@
-//! Makes the frame of an answer.
+//! Encodes answers as frames.
 
 use dtrace_protocol::{Header, Reply, Writer, packed};
 
@@ -8,7 +8,7 @@ use crate::control::error::ConsumerError;
 /// The number of bytes that are read at a time to be packed. They are on the stack.
 const PIECE: usize = 512;
 
-/// Makes the frame of an answer.
+/// The buffers for the frame of an answer, and its header.
 pub(super) struct Answer<'b> {
     pub(super) header: Header,
     pub(super) draft: &'b mut [u8],
@@ -23,8 +23,8 @@ impl<'b> Answer<'b> {
 
     /// Makes the frame of an answer with packed bytes, as many as one frame can carry beside `overhead` bytes of other fields.
     ///
-    /// `read` reads bytes after the first ones, whose number it gets. It returns the number of bytes that it has read, and other
-    /// fields; those of the first call are in the answer.
+    /// `read` reads the bytes from an offset on, which it gets as its first argument. It returns the number of bytes
+    /// read and the other fields of the answer; the answer contains the fields of the first call.
     pub(super) fn packed<T>(
         &mut self,
         overhead: usize,
@@ -51,17 +51,17 @@ impl<'b> Answer<'b> {
         Ok(writer.seal(self.line)?)
     }
 
-    /// The answer that the request is refused.
+    /// Makes the frame of a refusal. Returns its length.
     pub(super) fn refused(&mut self, refusal: &Refusal) -> Option<usize> {
         self.plain(&Reply::Refused { why: refusal.why(), message: &refusal.text() }).ok()
     }
 
-    /// The answer without items. Its length on the line.
+    /// Makes the frame of an answer without items. Returns its length.
     pub(super) fn plain(&mut self, reply: &Reply<'_>) -> Result<usize, Refusal> {
         self.with_items(reply, |_| Ok(()))
     }
 
-    /// The answer with what `fill` adds to it.
+    /// Makes the frame of an answer with the items that `fill` adds. Returns its length.
     pub(super) fn with_items(
         &mut self,
         reply: &Reply<'_>,

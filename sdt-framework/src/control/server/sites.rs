@@ -3,7 +3,7 @@
 use dtrace_protocol::Site;
 use sdt_core::ops::ProbeId;
 
-/// The host's knowledge of sites, which the framework does not have.
+/// The host's access to the sites of probes, which the framework does not know.
 pub trait Sites: Sync {
     /// Calls `show` for each site of a probe, in order of address and without the first `skip`, until it returns `false`.
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool);

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// A byte stream: a serial line, a virtio console, a socket of the kernel's own. Whatever it loses or damages is
-/// noticed, and survived.
+/// A byte stream: a serial line, a virtio console, a socket of the kernel. The server detects lost and damaged bytes,
+/// and continues.
 pub trait Stream {
     /// Reads received bytes, as many as fit. Returns their number; 0 if there are none now.
     ///
@@ -18,7 +18,7 @@ pub trait Stream {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost>;
 }
 
-/// A device that is polled as a [`Stream`], by the two functions of its that move bytes without waiting.
+/// A device that is polled as a [`Stream`], with two functions of its driver that transfer bytes without waiting.
 ///
 /// ```
 /// use sdt_framework::server::Polled;
@@ -63,7 +63,8 @@ where
 }
 
 impl<D> Polled<D, (), ()> {
-    /// `receive` has a byte that has arrived, if any; `send` says whether there was room for the byte.
+    /// Creates a stream from functions for single bytes. `receive` returns the next received byte, if there is one;
+    /// `send` returns whether the device has accepted the byte.
     pub fn bytes(
         device: D,
         mut receive: impl FnMut(&mut D) -> Option<u8>,
@@ -73,7 +74,8 @@ impl<D> Polled<D, (), ()> {
             device,
             move |device: &mut D, buffer: &mut [u8]| {
                 let received = core::iter::from_fn(|| receive(device));
-                // The room first: what has been received is not put back.
+                // Takes room from the buffer before it takes a byte from the device, because a received byte cannot be
+                // put back.
                 buffer.iter_mut().zip(received).map(|(room, byte)| *room = byte).count()
             },
             move |device: &mut D, bytes: &[u8]| {

@@ -87,7 +87,7 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     let interrupts = cpu::interrupts_off();
     let wp = disable_wp();
     for (i, &byte) in bytes.iter().enumerate() {
-        // A single byte is all that changes under running CPUs here; it is one store.
+        // Only one byte changes while other CPUs execute the text; each byte is one store.
         // SAFETY: bytes of a site, by the contract of this function; while CR0.WP is clear the kernel can write to them.
         unsafe { AtomicU8::from_ptr((address + i) as *mut u8) }.store(byte, Ordering::SeqCst);
     }

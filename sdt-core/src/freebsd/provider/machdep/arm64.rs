@@ -64,7 +64,7 @@ fn writable(address: usize) -> Option<*mut c_void> {
     unsafe { alias_of(text, &mut alias) }.then_some(alias)
 }
 
-/// Returns whether the kernel can write to an address, as the CPU's own translation has it.
+/// Returns whether the kernel can write to an address, according to the CPU's own address translation.
 fn can_write(address: usize) -> bool {
     /// `PAR_F`: the translation failed.
     const FAILED: u64 = 1;

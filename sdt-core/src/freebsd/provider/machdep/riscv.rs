@@ -43,7 +43,7 @@ pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     STORE_RA
 }
 
-/// Returns whether text can be written: that of the kernel and of its modules can.
+/// Returns true: the kernel can write to its own text and to that of its modules.
 pub(crate) fn is_writable(_: usize, _: usize) -> bool {
     true
 }

@@ -12,7 +12,7 @@ macro_rules! __breakpoint_entry {
             "ubfx x0, x0, #26, #6",
             "sub x0, x0, #0x3c",
             "cbnz x0, 2f",
-            // SPSR_EL1.M: a program, at EL0, has no site.
+            // SPSR_EL1.M. Programs at EL0 contain no site of this image.
             "mrs x0, spsr_el1",
             "ubfx x1, x0, #2, #2",
             "cbz x1, 2f",
@@ -32,7 +32,8 @@ macro_rules! __breakpoint_entry {
             "stp x30, x0, [sp, #176]",
             "mov x0, x1",
             "bl {resolver}",
-            // The saved program counter, if it is a site's. The flags keep the answer.
+            // The new program counter: the result of the resolver, or the old one if the result is 0. The flags are
+            // tested below.
             "cmp x0, #0",
             "ldp x29, x1, [sp, #160]",
             "csel x1, x0, x1, ne",

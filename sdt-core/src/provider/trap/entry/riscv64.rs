@@ -35,7 +35,8 @@ macro_rules! __breakpoint_entry {
             "sd a0, 152(sp)",
             "addi s0, sp, 160",
             "call {resolver}",
-            // The saved program counter, if it is a site's. t1 keeps the answer.
+            // The new program counter: the result of the resolver, or the old one if the result is 0. t1 is tested
+            // below.
             "mv t1, a0",
             "ld t0, 128(sp)",
             "csrw sstatus, t0",

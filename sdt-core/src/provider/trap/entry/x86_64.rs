@@ -6,7 +6,7 @@
 macro_rules! __breakpoint_entry {
     ($other:path, $resolver:path) => {
         ::core::arch::naked_asm!(
-            // The saved code segment's privilege: that of a program has no site.
+            // The privilege level in the saved code segment. User programs contain no site of this image.
             "test byte ptr [rsp + 8], 3",
             "jnz {other}",
             "push rbp",
@@ -27,7 +27,8 @@ macro_rules! __breakpoint_entry {
             "dec rdi",
             "call {resolver}",
             "add rsp, 8",
-            // The saved program counter, if it is a site's.
+            // The new program counter: the result of the resolver, or the old one if the result is 0. The zero flag is
+            // tested below.
             "test rax, rax",
             "cmovz rax, [rbp + 8]",
             "mov [rbp + 8], rax",
@@ -71,19 +72,20 @@ mod tests {
         OTHERS.set(OTHERS.get() + 1);
     }
 
-    /// Takes the exception's frame away and goes on where `enter` waits.
+    /// Leaves the frame of the exception, and continues in `sdt_test_enter`.
     #[unsafe(naked)]
     extern "C" fn to_other() {
         naked_asm!("jmp sdt_test_to_other");
     }
 
     breakpoint_entry! {
-        /// Under test.
+        /// The entry under test.
         fn entry() else to_other, resolver = resolve;
     }
 
     global_asm!(
-        // As a breakpoint would: (rdi) entry, (rsi) code segment, (rdx) address behind the breakpoint.
+        // Jumps to the entry like a breakpoint exception. rdi: the entry; rsi: the code segment; rdx: the address after
+        // the breakpoint.
         ".global sdt_test_enter",
         "sdt_test_enter:",
         "push rbp",
@@ -128,13 +130,14 @@ mod tests {
         fn sdt_test_enter(entry: unsafe extern "C" fn(), code: u64, behind: usize);
     }
 
-    /// That sites are sent on is seen in kernels; here, what the kernel's own handler finds.
+    /// The kernel's handler finds all registers unchanged. (Tests in kernels check that sites are redirected.)
     #[test]
     fn what_is_no_site_finds_everything_as_it_was() {
         for (code, resolved) in [(0x08, 0x1000), (0x33, 0)] {
             let before = OTHERS.get();
             RESOLVED.set(0);
-            // SAFETY: the stack is as an exception makes it, and is taken down again.
+            // SAFETY: `sdt_test_enter` builds the stack of an exception, and `sdt_test_to_other` restores the previous
+            // stack.
             unsafe { sdt_test_enter(entry, code, 0x1001) };
             assert_eq!(OTHERS.get(), before + 1, "{code:#x}");
             assert_eq!(RESOLVED.get(), resolved, "{code:#x}");

@@ -1,4 +1,4 @@
-//! aarch64.
+//! Registers, breakpoint and emulator of aarch64.
 
 use dtrace_abi::function::aarch64::{self, LEN, Machine};
 use dtrace_abi::site::aarch64::ENCODING;
@@ -54,7 +54,7 @@ impl Machine for Memory {
     }
 }
 
-/// `brk #0x40d`.
+/// Returns the breakpoint: `brk #0x40d`.
 pub(in crate::control::functions) fn breakpoint(_code: &[u8]) -> &'static [u8] {
     const { &ENCODING }.breakpoint.as_bytes()
 }
@@ -63,7 +63,7 @@ pub(in crate::control::functions) const fn address(registers: &Registers) -> u64
     registers.pc
 }
 
-/// `x0` to `x7` (AAPCS64, 6.8.2).
+/// Returns the arguments of a function: `x0` to `x7` (AAPCS64, 6.8.2).
 pub(in crate::control::functions) fn arguments(registers: &Registers) -> [u64; ARGS] {
     let mut all = [0; ARGS];
     for (to, from) in all.iter_mut().zip(registers.x.iter().take(8)) {
@@ -72,7 +72,7 @@ pub(in crate::control::functions) fn arguments(registers: &Registers) -> [u64; A
     all
 }
 
-/// `x0`.
+/// Returns the result of a function: `x0`.
 pub(in crate::control::functions) const fn result(registers: &Registers) -> u64 {
     registers.x[0]
 }

@@ -11,7 +11,7 @@ pub struct Registers {
 
 pub(in crate::control::functions) const IS_SUPPORTED: bool = false;
 
-/// No instruction.
+/// An instruction that can be emulated: there is none on this architecture.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::control::functions) enum Instruction {}
 

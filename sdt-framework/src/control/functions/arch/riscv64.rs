@@ -1,4 +1,4 @@
-//! riscv64.
+//! Registers, breakpoint and emulator of riscv64.
 
 use dtrace_abi::function::riscv64::{self, Decoded};
 use dtrace_abi::site::Encoding;
@@ -48,7 +48,7 @@ pub(in crate::control::functions) const fn address(registers: &Registers) -> u64
     registers.pc
 }
 
-/// `a0` to `a7` (psABI, 2.1).
+/// Returns the arguments of a function: `a0` to `a7` (psABI, 2.1).
 pub(in crate::control::functions) fn arguments(registers: &Registers) -> [u64; ARGS] {
     let mut all = [0; ARGS];
     for (to, from) in all.iter_mut().zip(registers.x.iter().skip(10).take(8)) {
@@ -57,7 +57,7 @@ pub(in crate::control::functions) fn arguments(registers: &Registers) -> [u64; A
     all
 }
 
-/// `a0`.
+/// Returns the result of a function: `a0`.
 pub(in crate::control::functions) const fn result(registers: &Registers) -> u64 {
     registers.x[10]
 }

@@ -1,4 +1,4 @@
-//! x86_64.
+//! Registers, breakpoint and emulator of x86_64.
 
 use dtrace_abi::function::x86_64::{self, Decoded, Register};
 use dtrace_abi::site::x86_64::ENCODING;
@@ -37,7 +37,7 @@ impl Instruction {
     }
 }
 
-/// `int3`.
+/// Returns the breakpoint: `int3`.
 pub(in crate::control::functions) fn breakpoint(_code: &[u8]) -> &'static [u8] {
     const { &ENCODING }.breakpoint.as_bytes()
 }
@@ -57,7 +57,7 @@ pub(in crate::control::functions) fn arguments(registers: &Registers) -> [u64; A
     all
 }
 
-/// `rax`.
+/// Returns the result of a function: `rax`.
 pub(in crate::control::functions) fn result(registers: &Registers) -> u64 {
     Register::new(0).map_or(0, |rax| registers.get(rax))
 }
