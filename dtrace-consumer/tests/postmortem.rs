@@ -311,10 +311,11 @@ fn what_was_not_taken_yet_is_there() {
         let rounds = rounds(&shown);
         assert_eq!((&*said, rounds.len() as u64, status), ("", THREADS, Some(0)));
         for times in rounds.values() {
-            // With `fill`, the dump contains all records; otherwise the last ones, without a gap.
-            let begin = if options == fill { 0 } else { times.len().saturating_sub(500) };
-            let (first, last) = (times[begin], times[times.len() - 1]);
-            assert_eq!(last - first, (times.len() - 1 - begin) as u64, "without a gap");
+            // With `fill`, the dump contains all records; otherwise the last ones of both buffers. Between these, some are missing if
+            // the first one was full before it was read.
+            let gaps = times.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+            assert!(gaps <= usize::from(options != fill), "{gaps} gaps");
+            assert!(times.is_sorted());
         }
     }
 }
