@@ -43,10 +43,10 @@ pub fn providers() -> &'static [Provider] {
 ///   not say [otherwise](AttachError::must_stay); no code of the image may be running or called any more, and
 ///   every CPU must since have left the breakpoint handler.
 /// - The first time, no reference to the image's sites ([`record::sites`]) exists, because this sorts them.
-/// - When the image was attached to another framework before, no thread is on its way there from a site.
-///
 /// - If the image was attached to another framework before, no thread is still between one of its sites and that
 ///   framework.
+///
+/// # Errors
 /// See [`AttachError`]. Nothing stays registered, unless the error [says so](AttachError::must_stay).
 pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError> {
     let mut change = Change::begin().ok_or(AttachError::InProgress)?;

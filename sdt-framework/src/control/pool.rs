@@ -17,6 +17,7 @@ pub(crate) struct EcbPool {
     of: &'static mut [List],
     /// The use of each ECB.
     entries: &'static mut [EcbEntry],
+    /// The number of entries that were ever used; the others have no content.
     used: usize,
 }
 
