@@ -1,4 +1,4 @@
-//! The architectures, and everything that differs between them on the host's side.
+//! The architectures, with their names, ELF numbers, kinds of module files and sites.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub enum ModuleKind {
 }
 
 impl Arch {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 3] = [Self::X86_64, Self::Aarch64, Self::Riscv64];
 
     /// The name used on command lines, in folders and by the stand-in kernel.
@@ -83,7 +83,7 @@ impl Arch {
         }
     }
 
-    /// The emulation that makes lld write a FreeBSD object.
+    /// Returns the emulation with which lld writes an object for FreeBSD.
     pub const fn lld_emulation(self) -> &'static str {
         match self {
             Self::X86_64 => "elf_x86_64_fbsd",

@@ -1,5 +1,5 @@
-//! The part of cargo's environment that concerns a module: the variables that sdt-core's build script reads (`SDT_FREEBSD`,
-//! `SDT_ROUTE`, `SDT_PATCH`), so that `cargo sdt kmod` builds what any other tool would build there.
+//! The environment variables that affect a module: those that sdt-core's build script reads (`SDT_FREEBSD`,
+//! `SDT_ROUTE`, `SDT_PATCH`). `cargo sdt kmod` uses them, too, so that it builds the same as a plain cargo.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub const PATCH: &str = "SDT_PATCH";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<&'static str, String>);
 
-/// A variable cannot have the value.
+/// A variable has a value that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} of the environment is `{value}`: {reason}")]
 pub struct BadVariable {

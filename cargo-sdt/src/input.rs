@@ -15,7 +15,7 @@ const MOST: u64 = 256 << 20;
 /// The file cannot be read, is a device or a pipe, or is larger than any module or kernel. The error names the file.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let regular = || {
-        // Before it is opened: a pipe would wait for a writer.
+        // Checked before the file is opened: opening a pipe would wait for a writer.
         ensure!(std::fs::metadata(path)?.is_file(), "is not a regular file");
         read_most(path, MOST)
     };

@@ -50,7 +50,7 @@ pub enum BuildError {
     /// The linked module breaks a rule: a bug in it, or in the build.
     #[error("{file} must not be loaded:\n{}", lines(.findings))]
     Check { file: String, findings: Vec<Finding> },
-    /// The linked module is for another release or route than the one that was asked for: its package ignores the environment.
+    /// The linked module is for another release or route than requested: its package ignores the environment.
     #[error(
         "{file} is not for {wanted}: its package ignores SDT_FREEBSD or SDT_ROUTE; declare the \
          module with freebsd_module! of sdt-core, which uses them"
@@ -60,7 +60,7 @@ pub enum BuildError {
     #[error("{file} contains paths of this machine, under {}, so the build is not reproducible on \
         another machine", .folder.display())]
     Place { file: String, folder: PathBuf },
-    /// The module cannot be written where it was to be.
+    /// The module cannot be written to the requested place.
     #[error("cannot write {}: {why}", .output.display())]
     Output { output: PathBuf, why: &'static str },
     /// A file could not be read or written.
@@ -312,7 +312,7 @@ impl Module {
 /// build script. Without it, cargo uses the same files for all values, and compiles these crates again whenever a value
 /// changes. `flags` are the options of rustc that sdt-core gets besides.
 pub fn compile_apart(command: &mut Command, flags: &[String], values: &[&str]) {
-    // Nothing tests this `cfg`: a crate with other flags is another file.
+    // No code tests this `cfg`. It only makes cargo store the crates separately.
     let apart = format!("--cfg=sdt_for_{}", values.join("_"));
     let flags = [flags, &[apart]].concat();
     let setting = profile_flags("profile.release.package.sdt-core", &flags);
@@ -359,7 +359,7 @@ pub fn run_cargo_rustc(
             target: target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             source,
         })?;
-    // Cargo's own lines are of no interest after a success; warnings are.
+    // After a success, cargo's output is printed only if it contains warnings.
     if written.stderr.contains("warning: ") {
         output::say(&written.stderr);
     }

@@ -53,7 +53,7 @@ pub fn say(text: impl Display) {
     let _ = write!(io::stderr(), "{text}");
 }
 
-/// Prints why a program ends, and returns its exit status. A closed standard output is reported by the status alone.
+/// Prints the error that ends a program, and returns its exit status. If standard output is closed, prints nothing.
 pub fn failure(program: &str, error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return ExitCode::from(CLOSED_STATUS);

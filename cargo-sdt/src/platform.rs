@@ -41,8 +41,8 @@ impl Os {
         Self::told_by(file).unwrap_or_default()
     }
 
-    /// Returns the system that a module's file is for: by its header, which link steps write and not all compilers do, or by
-    /// sets and functions that only modules of that system have.
+    /// Returns the system for which a module's file was built. The header names it, if the linker or compiler has
+    /// written it. Otherwise, sets and functions that only modules of one system have determine it.
     pub fn told_by(file: &[u8]) -> Option<Self> {
         if !file.starts_with(&elf::ELFMAG) {
             return None;
@@ -111,7 +111,8 @@ pub enum NoSuchKernel {
 /// The route of a module's probes to the kernel's DTrace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Route {
-    /// The kernel's own sdt finds them in the module's file, as it finds C's, and patches them.
+    /// The kernel's own sdt finds the probes in the module's file, as it does for modules in C, and patches their
+    /// sites.
     #[default]
     Native,
     /// The module registers its providers with DTrace, and patches its sites.
@@ -166,7 +167,7 @@ impl fmt::Display for Patch {
 /// A release of FreeBSD, as far as modules depend on it: a major one, or an exact `__FreeBSD_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FreeBsd(
-    /// The oldest of these kernels.
+    /// The oldest kernel that the release includes.
     Release,
 );
 
@@ -202,7 +203,7 @@ impl FreeBsd {
         Release::new(version).map(Self).ok_or_else(|| NotARelease(version.to_string()))
     }
 
-    /// The major release it is, or is of.
+    /// Returns the number of the major release.
     pub const fn major(self) -> u32 {
         self.0.major()
     }

@@ -30,7 +30,8 @@ pub fn show_command_lines() {
     COMMAND_LINES.store(true, Ordering::Relaxed);
 }
 
-/// Returns the message of a program that failed: its output, and the command line if that is shown or all there is.
+/// Returns the message for a program that failed: its output, and its command line if the user has requested it or if
+/// there is no output.
 fn failure(command: &str, status: &ExitStatus, output: &str) -> String {
     described(command, &ending(status), output, COMMAND_LINES.load(Ordering::Relaxed))
 }
@@ -131,7 +132,7 @@ fn start_error(command: &Command, source: std::io::Error) -> ProcessError {
 fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // After an error, the bytes before it are still worth showing.
+        // After a read error, the bytes that were read before are still shown.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })
@@ -158,7 +159,7 @@ fn wait(
     }
 }
 
-/// A child in our own process group, so that a Ctrl-C at the terminal reaches it too. If it still runs
+/// A child in the process group of this process, so that Ctrl-C at the terminal also reaches it. If it is still running
 /// when this is dropped, it is killed.
 struct Running(Child);
 

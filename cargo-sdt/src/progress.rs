@@ -47,7 +47,7 @@ pub fn step<T, E>(what: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, 
             }
             told
         });
-        // Dropped on every way out, a panic included: the teller ends, and the scope with it.
+        // On every path, including a panic, dropping `done` ends the reporting thread, so that the scope can end.
         let done = done;
         let result = work();
         drop(done);

@@ -14,7 +14,8 @@ pub struct Project {
     outside: Vec<Outside>,
 }
 
-/// A package on this machine that is not below the workspace's root folder, and on which packages there depend.
+/// A package on this machine that is outside of the workspace's root folder, and on which packages of the workspace
+/// depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     /// The folder of the package.
@@ -101,7 +102,8 @@ impl Project {
         &self.build
     }
 
-    /// Cargo's target folder for everything that is compiled for kernels: one, so that macros and `core` are compiled once.
+    /// Returns cargo's target folder for everything that is compiled for kernels. All kernels share one, so that macros
+    /// and `core` are compiled once.
     pub fn cargo_target(&self) -> PathBuf {
         self.build.join("cargo-kmod")
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::arch::Arch;
 use crate::platform::{FreeBsd, Os, Patch, Route};
 
-/// The settings. Each is what the option of the same name is if that is not given.
+/// The settings. Each is the default of the command line option of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {

@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_secs(60);
 /// Oldest rustc that builds modules: `rust-version` of the manifest, which is sdt-core's, too.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// The set-up is not complete.
+/// A program that the commands need is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// Packages are missing, and this user may not install them.
@@ -143,7 +143,7 @@ fn add_rust_src(project: &Project) -> bool {
         Ok(_) => true,
         Err(error) => {
             let error = error.to_string();
-            // rustup may add a trace behind its reason.
+            // rustup may print a backtrace after its reason.
             let reason = error.lines().find(|line| line.starts_with("error: "));
             let reason = reason.or(error.lines().next()).unwrap_or_default();
             note(format_args!("not added: {reason}"));
@@ -154,7 +154,7 @@ fn add_rust_src(project: &Project) -> bool {
 
 /// Returns the distribution's packages that make one matching toolchain, from its lists.
 fn toolchain_packages() -> Option<Vec<String>> {
-    // Old lists may know of an old toolchain only.
+    // Outdated lists may contain only old toolchains.
     update_lists();
     let mut search = Command::new("apt-cache");
     search.args(["search", "--names-only", r"^rustc(-web|-1\.[0-9]+)?$"]);
@@ -256,7 +256,7 @@ impl Rights {
 }
 
 fn rights() -> Option<Rights> {
-    // SAFETY: geteuid takes no arguments, touches no memory of this process and cannot fail.
+    // SAFETY: `geteuid` takes no arguments, and only returns a number.
     if unsafe { libc::geteuid() } == 0 {
         return Some(Rights::Root);
     }

@@ -7,8 +7,8 @@ use crate::arch::Arch;
 use crate::platform::Os;
 use crate::whole;
 
-/// Options of rustc by which code for another target has the shape that it has in a module: each function has its frame, at
-/// its entry, and cold blocks lie out of line. The target files say the same.
+/// The options of rustc with which code for another target gets the same shape as in a module: each function sets up
+/// its frame at its entry, and cold blocks are out of line. The target files contain the same settings.
 pub const CODE_SHAPE: [&str; 2] =
     ["-Cforce-frame-pointers=yes", "-Cllvm-args=-force-loop-cold-block -enable-shrink-wrap=false"];
 
@@ -56,7 +56,7 @@ impl Target {
 /// The file cannot be written.
 pub fn write(text: &str, file: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
     let text = text_for(text, release);
-    // Cargo rebuilds everything if the file is newer.
+    // The file is not rewritten if it is unchanged: cargo would rebuild everything.
     if std::fs::read_to_string(file).is_ok_and(|there| there == text) {
         return Ok(file.into());
     }

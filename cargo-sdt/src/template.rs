@@ -10,8 +10,8 @@ use cargo_metadata::MetadataCommand;
 use crate::check::illumos;
 use crate::platform::{FreeBsd, Os, Route};
 
-/// A file of a template, by its place in the new crate. A folder with a `Cargo.toml` would be a package of its own, and
-/// a `.gitignore` would be heeded, so that both have other names in `templates/`.
+/// A file of a template: its path in the new crate, and its text. In `templates/`, `Cargo.toml` and `.gitignore` have
+/// other names: otherwise cargo would treat the folder as a package, and git would apply the file.
 type File = (&'static str, &'static str);
 
 macro_rules! files {
@@ -84,7 +84,7 @@ impl Template {
             let file = file.to_owned();
             move |source| NewError::Write { file, source }
         };
-        // A link to nowhere is something, too.
+        // A dangling symbolic link counts as existing.
         if folder.symlink_metadata().is_ok() {
             return Err(NewError::Exists(folder.to_owned()));
         }
@@ -139,7 +139,7 @@ pub struct BadName {
     reason: String,
 }
 
-/// Words that are no identifiers.
+/// Keywords of Rust, which cannot be identifiers.
 const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",

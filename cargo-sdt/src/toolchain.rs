@@ -22,7 +22,7 @@ pub struct Toolchain {
     rustc: PathBuf,
     /// The folder with the sources of `core` and of the other crates of the standard library.
     sources: PathBuf,
-    /// `-Zjson-target-spec` exists, and is then needed.
+    /// Whether cargo has the flag `-Zjson-target-spec`. If it has, JSON targets require it.
     json_target_flag: bool,
     release: String,
 }
@@ -100,8 +100,8 @@ impl Toolchain {
         command.env("RUSTC", &self.rustc).arg(subcommand);
         command.env("CARGO_ENCODED_RUSTFLAGS", remap_flags(self.shared()).join("\u{1f}"));
         command.arg(format!("-Zbuild-std={std}"));
-        // The project's folders are not in the flags of macros and of the standard library: projects that use one build folder
-        // share these.
+        // The flags for macros and for the standard library do not contain the project's folders, so that projects with
+        // one build folder share these crates.
         command.arg("-Zprofile-rustflags");
         let own = profile_flags("profile.release", &self.project_flags());
         let packages = std.split(',').chain(["compiler_builtins"]);
@@ -122,7 +122,7 @@ impl Toolchain {
     /// [`cargo`](Self::cargo).
     pub fn clippy(&self, sysroot: &Path) -> Command {
         let mut command = self.command(&self.clippy_program());
-        // Otherwise it would run the cargo of the PATH, which would run the rustc of the PATH.
+        // Without these variables, clippy would run the cargo and the rustc of the PATH.
         command.env("CARGO", &self.cargo).env("RUSTC", &self.rustc).arg("clippy");
         command.env("CARGO_ENCODED_RUSTFLAGS", format!("--sysroot={}", sysroot.display()));
         self.take_json(&mut command);
@@ -171,7 +171,8 @@ impl Toolchain {
         let sources = format!("/rustc/{}", self.release);
         let mut folders: Vec<(PathBuf, String)> = Vec::new();
         folders.extend(cargo_home().map(|home| (home, "/cargo".into())));
-        // A distribution's folder may be a link; compilers say what they were given.
+        // The folder of a distribution may be a symbolic link, and compilers use the path that they were given. So both
+        // paths are replaced.
         folders.extend(self.sources.canonicalize().map(|folder| (folder, sources.clone())));
         folders.push((self.sources.clone(), sources));
         folders
@@ -286,7 +287,7 @@ pub fn find_lld() -> Option<Lld> {
 #[derive(Clone, Debug)]
 pub struct Lld {
     program: PathBuf,
-    /// Whether it is the generic program, which an option turns into GNU's ld.
+    /// Whether the program is the generic `lld`, which needs an option to behave like GNU's ld.
     flavored: bool,
 }
 

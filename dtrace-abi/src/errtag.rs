@@ -225,7 +225,7 @@ numbered! {
         Noreg = 218, "D_NOREG";
         PrintmAddr = 219, "D_PRINTM_ADDR";
         PrintmSize = 220, "D_PRINTM_SIZE";
-        // Oracle's.
+        // The following tag is from Oracle's DTrace.
         AllocaSize = 221, "D_ALLOCA_SIZE";
     }
 }

@@ -45,7 +45,7 @@ impl<const N: usize> Name<N> {
         self.as_c_str().to_bytes()
     }
 
-    /// Returns this number of bytes, at most the whole array.
+    /// Returns the first `count` bytes, or the whole array if it is shorter.
     pub fn first(&self, count: usize) -> &[u8] {
         self.0.get(..count).unwrap_or(&self.0)
     }

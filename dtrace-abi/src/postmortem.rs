@@ -42,13 +42,13 @@ layout! {
         size: u64,
         /// The greatest number of CPUs, and in the next fields of consumers, enabled probes, probes and providers.
         cpus: u32,
-        /// A greatest number, see `cpus`.
+        /// The greatest number of consumers.
         consumers: u32,
-        /// A greatest number, see `cpus`.
+        /// The greatest number of enabled probes.
         ecbs: u32,
-        /// A greatest number, see `cpus`.
+        /// The greatest number of probes.
         probes: u32,
-        /// A greatest number, see `cpus`.
+        /// The greatest number of providers.
         providers: u32,
         /// The size of the names of a probe in bytes.
         names_size: u32,

@@ -17,7 +17,7 @@ layout! {
         format: u16,
         /// The action's argument.
         arg: u64,
-        /// The consumer's own argument.
+        /// A number that the consumer chose and gets back.
         uarg: u64,
     }
 }
@@ -35,7 +35,7 @@ layout! {
         epid: u32,
         /// Number of the probe.
         probe: u32,
-        /// The consumer's own argument.
+        /// A number that the consumer chose and gets back.
         uarg: u64,
         /// The size of one record in bytes.
         size: u32,
@@ -96,15 +96,15 @@ layout! {
         dynamic_drops_dirty: u64,
         /// Drops of speculative records.
         speculation_drops: u64,
-        /// Speculations refused because all buffers were busy.
+        /// Requests for a speculation that failed because all buffers were being committed or discarded.
         speculations_busy: u64,
-        /// Speculations refused because all buffers were taken.
+        /// Requests for a speculation that failed because all buffers were in use.
         speculations_unavailable: u64,
         /// The number of errors.
         errors: u64,
         /// The number of full buffers with policy `fill`.
         filled: u64,
-        /// Drops of names of frames.
+        /// Names of stack frames that were dropped because their buffer was full.
         stack_string_overflows: u64,
         /// Errors in clauses of `dtrace:::ERROR`.
         double_errors: u64,

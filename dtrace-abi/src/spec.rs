@@ -1,4 +1,4 @@
-//! Probe descriptions: which probes are meant.
+//! Probe descriptions: patterns that select probes by provider, module, function and name.
 
 use core::fmt;
 
@@ -115,7 +115,7 @@ impl<const N: usize> Pattern<N> {
         }
     }
 
-    /// The text that it came from.
+    /// Returns the text of the pattern; empty for `Any`.
     fn text(&self) -> &Name<N> {
         match self {
             Self::Any => const { &Name::EMPTY },
@@ -123,7 +123,7 @@ impl<const N: usize> Pattern<N> {
         }
     }
 
-    /// The one name that it is, if it is one.
+    /// Returns the name if the pattern matches one name only.
     fn exact(&self) -> Option<&[u8]> {
         match self {
             Self::Exact(text) => Some(text.to_bytes()),
@@ -132,8 +132,8 @@ impl<const N: usize> Pattern<N> {
     }
 }
 
-/// The pieces of a description, the last one first. Where there are more colons than fields, those that are in twos are of the
-/// function's: paths in Rust, as they are listed.
+/// Returns the pieces of a description, the last one first. Colons separate the pieces. If there are more colons than
+/// fields, each `::` belongs to the function, as in listed Rust paths.
 pub fn pieces(text: &str, last: Field) -> impl Iterator<Item = &str> {
     let path = with_path(text, last);
     let plain = if path.is_some() { "" } else { text };
@@ -141,7 +141,9 @@ pub fn pieces(text: &str, last: Field) -> impl Iterator<Item = &str> {
     path.into_iter().flatten().flatten().chain(plain)
 }
 
-/// Name, function, module and provider, if the function is a path and all four are there, or three without a name.
+/// Splits a description whose function is a Rust path into name, function, module and provider. `None` if the function
+/// is not a path, or if provider, module or (for [`Field::Name`]) name is missing. The first piece is `None` for
+/// [`Field::Function`].
 fn with_path(text: &str, last: Field) -> Option<[Option<&str>; 4]> {
     let (provider, rest) = text.split_once(':')?;
     let (module, rest) = rest.split_once(':')?;
@@ -192,7 +194,7 @@ impl Spec {
     /// ```
     ///
     /// # Errors
-    /// Too many pieces for `last`, or one that is too long.
+    /// There are too many pieces for `last`, or a piece is too long or contains a NUL.
     pub fn parse(text: &str, last: Field) -> Result<Self, SpecError> {
         let max = last as usize + 1;
         let mut spec = Self::ALL;
@@ -225,19 +227,20 @@ impl Spec {
 
     /// Whether it means the probe with these names: provider, module, function, name.
     pub fn matches(&self, [provider, module, function, name]: [&[u8]; 4]) -> bool {
-        // The most telling field first.
+        // The name first: it differs most often.
         self.name.matches(name)
             && self.provider.matches(provider)
             && self.module.matches(module)
             && self.function.matches(function)
     }
 
-    /// The one provider name, function name and probe name that it means, as far as it means one.
+    /// Returns for provider, function and name the only name that the description matches; `None` for a field that
+    /// matches several.
     pub fn exact(&self) -> [Option<&[u8]>; 3] {
         [self.provider.exact(), self.function.exact(), self.name.exact()]
     }
 
-    /// The description as it is handed to a provider's `provide`.
+    /// Returns the description in the form that a provider's `provide` function receives.
     pub fn desc(&self) -> ProbeDesc {
         ProbeDesc {
             id: 0,

@@ -41,7 +41,7 @@ impl Shape {
         }
     }
 
-    /// Returns the members that select a position: those of the first and of the second.
+    /// Returns the names of the members that select the first and the second position, such as `len`.
     pub const fn parts(self) -> [Option<&'static str>; 2] {
         match self {
             Self::One | Self::Pair => [None, None],

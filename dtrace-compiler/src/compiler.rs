@@ -221,8 +221,8 @@ impl Compiler {
         }
     }
 
-    /// Adds the numbers that a system has for names such as `ENOENT`, `SIGKILL`, `O_RDONLY` and `IPPROTO_TCP`, under a module's
-    /// name. Names of modules that were added before come first. The option `nolibs` leaves the numbers out.
+    /// Adds the numbers that a system assigns to names such as `ENOENT`, `SIGKILL`, `O_RDONLY` and `IPPROTO_TCP`, under
+    /// a module's name. Modules that were added before take precedence. With the option `nolibs`, adds nothing.
     pub fn constants(&mut self, name: &str, system: System) {
         if self.state.options.no_libraries {
             return;
@@ -257,8 +257,8 @@ impl Compiler {
         read
     }
 
-    /// Compiles libraries, each after those that it depends on (`#pragma D depends_on library`). Libraries that depend on missing
-    /// providers, modules or libraries are skipped; returns why.
+    /// Compiles libraries, each after those on which it depends (`#pragma D depends_on library`). Skips libraries that
+    /// depend on missing providers, modules or libraries, and returns the reasons.
     ///
     /// # Errors
     /// The libraries depend on each other, or see [`compile`](Self::compile).

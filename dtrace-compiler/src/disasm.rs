@@ -7,14 +7,14 @@ use dtrace_abi::dif::{Form, Instr, Opcode, Subr, TypeKind, VarFlags, VarKind, Va
 
 use crate::program::Difo;
 
-/// The listing of a DIFO.
+/// A DIFO to print; the listing is its [`Display`](std::fmt::Display) form.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
     /// The DIFO.
     pub difo: &'a Difo,
-    /// The platform, whose subroutines it calls.
+    /// The platform for which the DIFO was compiled; it determines the names of subroutines.
     pub platform: Platform,
-    /// Its name; dtrace(1) prints an address here.
+    /// The name in the heading, where dtrace(1) prints an address.
     pub name: &'a str,
 }
 

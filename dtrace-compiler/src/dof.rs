@@ -127,7 +127,7 @@ impl Writer {
         let mut descs = Vec::new();
         let mut rest = ecb.actions.iter();
         for statement in &ecb.statements {
-            // A consumer identifies a statement by the number that its actions share.
+            // All actions of a statement have the same number, by which a consumer finds the statement.
             self.statements += 1;
             // All actions of a statement have its format.
             let mut text = None;
@@ -239,8 +239,8 @@ pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec
     writer.finish()
 }
 
-/// Returns one DOF of several programs and the options that were set, for a kernel that enables them without a consumer. The
-/// statements of the `last` program, if there is one, are numbered apart from the others, as in [`numbered`].
+/// Returns one DOF of several programs and of the options that were set, for a kernel that enables them without a
+/// consumer. If there is a `last` program, its statements are numbered separately from the others, as by [`numbered`].
 ///
 /// # Errors
 /// See [`WriteError`].

@@ -9,7 +9,7 @@ use crate::place::Place;
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The tag. `None` for errors without a tag: a table that is full, a library that cannot be read.
+    /// The tag. `None` for errors that have no tag, such as a full table or a library that cannot be read.
     pub tag: Option<ErrTag>,
     /// The message, without its place.
     pub message: String,

@@ -71,7 +71,7 @@
 //! and symbols of modules, macro variables. [`types`] holds the types of programs and of that system. [`options`] has the table of
 //! all options of `dtrace -x`.
 //!
-//! # How near it is to libdtrace
+//! # Differences from libdtrace
 //!
 //! Errors have libdtrace's tags and wording. Registers, instructions and the order of the tables are libdtrace's too,
 //! so that listings are equal to the byte; `tests/data/oracle` contains programs with the output of a real dtrace(1),
@@ -79,9 +79,9 @@
 //!
 //! - A refused program leaves the compiler unchanged.
 //! - Trees deeper than the parser allows are refused with an error, where libdtrace overflows its stack.
-//! - A constant that is shifted by 64 bits or more is shifted by the count modulo 64, as
-//!   the machine does it; in libdtrace that is C's undefined behaviour.
-//! - A pragma on a last line without a newline is effective.
+//! - A constant that is shifted by 64 bits or more is shifted by the count modulo 64, like a register of the machine.
+//!   In libdtrace, C does not define the result.
+//! - A pragma in the last line takes effect even if the line does not end with a newline.
 //! - Types with more than 800 levels of pointers, arrays and structs are refused, as are chains of more than 256
 //!   inlines, and a struct that contains itself.
 //! - Types that are larger than 2^48 bytes are refused, where libdtrace's sizes wrap.

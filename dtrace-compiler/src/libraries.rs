@@ -5,7 +5,7 @@ use std::fmt;
 /// A library that has not been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Library<'a> {
-    /// The path; others depend on its last part.
+    /// Its path. Other libraries refer to it by the last part of the path.
     pub name: &'a str,
     /// Its text.
     pub text: &'a [u8],

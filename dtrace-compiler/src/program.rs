@@ -65,12 +65,12 @@ pub struct Act {
 pub struct Difo {
     /// The instructions.
     pub code: Vec<Instr>,
-    /// The place of the expression that each instruction computes, in the source of the program. What an inline or a translator computes
-    /// has the place of its use.
+    /// For each instruction, the place of its expression in the source of the program. Code of an inline or a
+    /// translator has the place of its use.
     pub places: Vec<Place>,
     /// Integers.
     pub integers: Vec<u64>,
-    /// Strings, each with the zero that ends it.
+    /// The string table; each string ends with a zero.
     pub strings: Vec<u8>,
     /// Variables.
     pub variables: Vec<Variable>,

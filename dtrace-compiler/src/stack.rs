@@ -1,6 +1,6 @@
 //! The stack for functions that recurse through trees.
 
-/// The stack in bytes that the deepest tree needs. Without optimization a level takes up to 12 KiB.
+/// The size in bytes of the stack for the deepest tree. Without optimization, a level of the tree needs up to 12 KiB.
 const SIZE: usize = 32 << 20;
 
 /// Calls a function with enough stack for the deepest tree that the parser accepts.

@@ -17,7 +17,8 @@ fn is_one_off(left: &str, right: &str) -> bool {
     }
 }
 
-/// Returns the name that differs from `name` by one letter. Of several, the first in the alphabet that is as long is preferred.
+/// Returns the name that differs from `name` by one letter. If there are several, prefers those of the same length,
+/// then the first in alphabetical order.
 pub fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     // Names of two letters are nearly all similar to each other.
     if name.len() < 3 {

@@ -33,15 +33,15 @@ impl fmt::Display for Description {
 /// The stability of the parts of a provider's probes (`dtrace_pattr_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderAttributes {
-    /// Its own name.
+    /// Attributes of the provider's name.
     pub provider: Attribute,
-    /// Names of modules.
+    /// Attributes of the module names.
     pub module: Attribute,
-    /// Names of functions.
+    /// Attributes of the function names.
     pub function: Attribute,
-    /// Names of probes.
+    /// Attributes of the probe names.
     pub name: Attribute,
-    /// Arguments.
+    /// Attributes of the arguments.
     pub args: Attribute,
 }
 
@@ -104,7 +104,7 @@ pub struct Symbol {
     pub address: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its type. `None`: an unsigned number of its size, or an array of bytes.
+    /// Its type. `None` if unknown: then it is an unsigned number of its size, or an array of bytes.
     pub ty: Option<TypeId>,
 }
 

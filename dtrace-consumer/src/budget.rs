@@ -1,8 +1,8 @@
 //! The memory that one peer may make dtrace use.
 //!
-//! A kernel, a traced process or a dump decides how many probes it lists, how large its buffers are and how many elements
-//! its aggregations have. All of that is charged to one [`Budget`] for a connection: [`DEFAULT`] bytes, or what
-//! `-x memory=SIZE` says. An answer that would exceed it is an [`OverBudget`], which ends the trace.
+//! A kernel, a traced process or a dump decides how many probes it lists, how large its buffers are and how many
+//! elements its aggregations have. All of this memory is charged to one [`Budget`] for each connection: [`DEFAULT`]
+//! bytes, or the value of `-x memory=SIZE`. An answer that would exceed the budget ends the trace with [`OverBudget`].
 //!
 //! | use | charged |
 //! |---|---|
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The default limit, in bytes.
 pub const DEFAULT: u64 = 1 << 30;
-/// The charge for each byte of a declaration. A byte of text was seen to make the compiler take 110.
+/// The charge for each byte of a declaration. In measurements, the compiler needed 110 bytes for each byte of text.
 pub const DECLARED: u64 = 128;
 /// The size of the cache of symbols, in bytes.
 pub const SYMBOLS: u64 = 16 << 20;

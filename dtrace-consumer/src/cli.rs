@@ -414,7 +414,7 @@ pub fn usage(usage: &str) -> ExitCode {
     ExitCode::from(USAGE_STATUS)
 }
 
-/// Returns the text of a command line's error: getopt(3)'s words for the errors that getopt has, otherwise clap's.
+/// Returns the text of a command line error: in getopt(3)'s words if getopt has this error, otherwise in clap's words.
 pub fn complaint(error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

@@ -16,8 +16,8 @@ use crate::transport::{Address, AddressError, Protection};
 /// Longest time between two checks whether the command has ended.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// A process that is stopped before its command begins, and continues with the first step of the run. Dropping it before
-/// that ends the process.
+/// A process that is stopped before it executes its command. The first step of the run continues it. Dropping this
+/// value before that ends the process.
 #[derive(Debug)]
 pub struct Command {
     child: Child,
@@ -82,8 +82,8 @@ const WAIT: &str = "SDT_PROCESS_WAIT";
 /// Time after which a message says that the program hosts no probes yet.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A program that hosts its own probes, and waits where it begins to host them until it is traced. Dropping it before that
-/// ends the program.
+/// A stopped program that hosts its own probes. It runs until it calls `sdt_process::start`, and waits there until
+/// dtrace traces it. Dropping this value before that ends the program.
 #[derive(Debug)]
 pub struct Hosting(Command);
 

@@ -9,7 +9,7 @@ use crate::system::reason;
 
 /// The file that the preprocessor reads.
 const INPUT: &str = "/dev/stdin";
-/// The preprocessor's name in output that D programs are compiled from; libdtrace has the same.
+/// The name of the preprocessor's output in messages. libdtrace uses the same name.
 const OUTPUT_NAME: &[u8] = b"\"/dev/fd/0\"";
 /// The default preprocessor.
 const PROGRAM: &str = "cpp";
@@ -55,7 +55,7 @@ impl Preprocessor {
             reason: reason(&error),
         };
         let mut child = Command::new(&program)
-            // Headers are plain C to others than GNU's compiler.
+            // Without `__GNUC__`, headers contain plain C, and no extensions of GNU C.
             .args(["-D__sun", "-D__unix", "-D__SVR4", "-U__GNUC__"])
             .args(["-D__SUNW_D=1", "-D__SUNW_D_64", "-D__SUNW_D_VERSION=0x0100d000"])
             .args(&self.arguments)
@@ -71,7 +71,8 @@ impl Preprocessor {
         let name = format!("\"{}\"", script.replace('\\', "\\\\").replace('"', "\\\""));
         let text = [format!("# 1 {name}\n").as_bytes(), text].concat();
         let output = thread::scope(|scope| {
-            // The preprocessor may write before it has read everything. If it stops reading, its exit status says so.
+            // The preprocessor may write before it has read all of its input, so a thread writes the input. If the
+            // preprocessor stops reading, its exit status reports the failure.
             scope.spawn(move || input.map(|mut input| input.write_all(&text)));
             child.wait_with_output()
         });

@@ -80,8 +80,8 @@ impl Hosts {
         self.all.iter().flat_map(|host| host.running.kernel().process_messages()).collect()
     }
 
-    /// Creates one trace from at least one running trace. With several, each kernel's answers get a part of the 30 s after
-    /// which the others would close their sessions as their time limit.
+    /// Creates one trace from at least one running trace. Kernels close a session after 30 s without a request. So with
+    /// several kernels, the time limit for the answers of each kernel is a part of these 30 s.
     pub fn new(mut all: Vec<Running>) -> Self {
         let kernels = all.len();
         if kernels > 1 {

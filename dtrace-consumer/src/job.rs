@@ -21,7 +21,7 @@ pub struct Job {
     pub programs: Vec<Text>,
     /// The macro arguments `$1`, `$2`, ...
     pub arguments: Vec<String>,
-    /// The process ID that `$target` stands for.
+    /// The process ID that is the value of `$target`.
     pub target: i64,
     /// Whether stability attributes and argument types are printed (`-v`).
     pub verbose: bool,

@@ -248,8 +248,8 @@ impl Kernel {
         Ok(Some(detail))
     }
 
-    /// Returns the names of a probe's arguments, one for each position; none if there are not as many as the probe has arguments.
-    /// The probes of a companion module are declared in the module itself.
+    /// Returns the names of a probe's arguments, one for each position. Returns no names if their number differs from
+    /// that of the arguments. For the probes of a companion module, uses the declarations of the module itself.
     fn names_of(&self, probe: &Probe, count: usize) -> Vec<String> {
         let Probe { module, provider, name, .. } = probe;
         let names = self.arguments.borrow();
@@ -431,7 +431,7 @@ impl Surroundings for Kernel {
         Some(surroundings::Symbol { module, name, address, size, ty: None })
     }
 
-    /// As in dtrace(1), the values are those of the consumer's own process.
+    /// The values are those of dtrace's own process, as in dtrace(1).
     fn macro_variable(&self, name: &str) -> Option<i64> {
         use rustix::process as own;
         let number = |id: Option<own::Pid>| i64::from(id.map_or(0, own::Pid::as_raw_pid));

@@ -238,7 +238,7 @@ fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
         }
         let client = Client::connect(postmortem::Line::new(traced.clone()))?;
         match consume::run(client, &job, &INTERRUPT, &mut Recorded, &mut output) {
-            // The reader of the output is gone.
+            // The reader has closed the output.
             Err(error @ DtraceError::Write(_)) => return Err(error.into()),
             // The records of other consumers in the dump can still be shown.
             Err(error) => {

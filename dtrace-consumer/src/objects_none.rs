@@ -1,4 +1,4 @@
-//! The files that a traced process has mapped: programs host probes on Linux only, so there are none.
+//! Replaces the module `objects` on systems other than Linux, where no process hosts probes and no file is mapped.
 
 use std::rc::Rc;
 

@@ -1,11 +1,11 @@
-//! For build scripts.
+//! Generates declarations from a build script.
 
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
 
 use crate::{ParseError, Providers};
 
-/// Why nothing was generated.
+/// The reason why no declarations were generated.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,14 +16,14 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
-    /// It is no provider file.
+    /// The file is not a valid provider file.
     Parse {
         /// The file.
         file: PathBuf,
         /// The error and its place.
         source: ParseError,
     },
-    /// There is no `OUT_DIR`.
+    /// The environment variable `OUT_DIR` is not set: the program is not a build script.
     NoOutDir,
     /// The generated file cannot be written.
     Write {

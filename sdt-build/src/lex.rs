@@ -6,9 +6,9 @@ use crate::parse::ParseError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'t> {
     pub(crate) text: &'t str,
-    /// From 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
-    /// From 1, in characters.
+    /// The column in characters, counted from 1.
     pub(crate) column: usize,
 }
 

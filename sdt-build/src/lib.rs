@@ -2,8 +2,9 @@
 //!
 //! # What this is
 //!
-//! What `dtrace -h` makes a C header of, this makes `sdt_provider!` of: [`Providers::parse`] reads a file,
-//! [`Providers::to_rust`] writes it in Rust. A [`Builder`] does both in a build script:
+//! `dtrace -h` converts a provider file to a C header. This crate converts it to `sdt_provider!` declarations:
+//! [`Providers::parse`] reads the file, and [`Providers::to_rust`] writes it in Rust. A [`Builder`] does both in a
+//! build script:
 //!
 //! ```no_run
 //! // build.rs
@@ -17,9 +18,10 @@
 //! include!(concat!(env!("OUT_DIR"), "/proc.rs"));
 //! ```
 //!
-//! Where the file is just there, `sdt_core::sdt_provider!(include "proc.d")` is the same without a build script.
+//! If the provider file is part of the package, `sdt_core::sdt_provider!(include "proc.d")` gives the same result
+//! without a build script.
 //!
-//! # What becomes of what
+//! # How D is translated
 //!
 //! | D | Rust |
 //! |---|---|
@@ -28,14 +30,15 @@
 //! | `char *` | `&CStr` |
 //! | `void *` | `*const c_void` |
 //! | `uint8_t *` and the like | `*const u8` |
-//! | `struct packet_header *` | `*const PacketHeader`: the type of that name where the provider is declared, for which `CType` is derived |
+//! | `struct packet_header *` | `*const PacketHeader`: a type of that name in the scope of the declaration, for which `CType` is derived |
 //! | `packet_t *` | `*const packet_t` |
 //! | `probe start(struct bio *b) : (bufinfo_t *b)` | `b: ... => "bufinfo_t *"`, if each argument is translated to one |
 //! | `#pragma D attributes ...` | `#[stability(...)]` |
 //!
 //! # What it is not
 //!
-//! No preprocessor: lines that begin with `#` and are no `#pragma D` are errors. No C parser: types are those above.
+//! It does not preprocess: a line that begins with `#` and is not `#pragma D` is an error. It does not parse C: it
+//! knows only the types in the table above.
 
 mod builder;
 mod lex;

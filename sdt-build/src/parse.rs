@@ -1,4 +1,4 @@
-//! The file's structure: providers, their probes, and what pragmas say of them.
+//! The parser of provider files: providers, their probes, and their stability attributes from pragmas.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::types::{self, Type};
 /// An error in a provider file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// From 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// The error.
     pub message: String,
@@ -38,7 +38,8 @@ pub struct Provider {
     pub name: String,
     /// Its probes, in order.
     pub probes: Vec<Probe>,
-    /// Its stability, by what it is of (`provider`, `args`, ...): `Stable/Stable/Common`.
+    /// The stability attributes, such as `Stable/Stable/Common`, by the part to which they apply: `provider`, `args`,
+    /// ...
     pub stability: BTreeMap<String, String>,
 }
 
@@ -56,11 +57,11 @@ pub struct Probe {
 /// An argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// Its name, or `arg0` and so on where it has none.
+    /// Its name; `arg0` and so on if the declaration gives no name.
     pub name: String,
     /// Its type.
     pub ty: Type,
-    /// The C type that D makes of it by a translator.
+    /// The C type to which a translator of D converts the argument, if it differs from `ty`.
     pub translated: Option<String>,
 }
 
@@ -141,7 +142,7 @@ impl Providers {
 struct Parser<'p, 't> {
     tokens: &'p [Token<'t>],
     at: usize,
-    /// The types that names stand for: their words, and the number of stars.
+    /// The definition of each typedef name: the words of its type, and the number of stars.
     typedefs: BTreeMap<&'t str, (Vec<&'t str>, usize)>,
 }
 
@@ -150,7 +151,7 @@ const TAGGED: [&str; 3] = ["struct", "union", "enum"];
 
 impl<'p, 't> Parser<'p, 't> {
     fn next(&mut self) -> &'p Token<'t> {
-        // The last one is the end, which is not passed.
+        // The last token marks the end; the position never moves past it.
         let token = &self.tokens[self.at];
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         token
@@ -202,7 +203,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(words)
     }
 
-    /// `typedef struct proc proc_t;`: the name is what it stands for.
+    /// Parses a typedef such as `typedef struct proc proc_t;`. From then on, the new name means its type.
     fn typedef(&mut self) -> Result<(), ParseError> {
         let at = self.expect("typedef")?;
         let (mut words, mut stars) = (Vec::new(), 0);
@@ -225,7 +226,7 @@ impl<'p, 't> Parser<'p, 't> {
         self.expect(";")?;
         let name = words.pop().filter(|_| !words.is_empty());
         let name = name.ok_or_else(|| at.error("expected a type and its new name"))?;
-        // Of one without a tag there is but the name.
+        // A typedef of a type without a tag has no other name, so the new name stays as it is.
         if !matches!(words[..], ["struct" | "union" | "enum"]) {
             let stands_for = self.resolved(words, stars);
             self.typedefs.insert(name, stands_for);
@@ -233,7 +234,7 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(())
     }
 
-    /// Returns the type that words stand for.
+    /// Returns the type that words mean, with typedefs replaced.
     fn resolved(&self, words: Vec<&'t str>, stars: usize) -> (Vec<&'t str>, usize) {
         let [name] = words[..] else { return (words, stars) };
         match self.typedefs.get(name) {
@@ -392,7 +393,8 @@ impl<'p, 't> Parser<'p, 't> {
     }
 }
 
-/// Returns whether a word is an argument's name, and no part of its type: the last one, where there is a type before it.
+/// Returns whether a word is the name of an argument and not part of its type: it is the last word, and a type precedes
+/// it.
 fn is_name(word: &str, words: &[&str], next: &Token<'_>) -> bool {
     const PARTS_OF_TYPES: [&str; 6] = ["unsigned", "signed", "long", "short", "int", "char"];
     let is_last = matches!(next.text, "," | ")");

@@ -47,7 +47,7 @@ impl Argument {
     }
 }
 
-/// A name of C's that is a keyword in Rust.
+/// Returns a C name as a Rust identifier: a keyword of Rust becomes a raw identifier.
 fn raw(name: &str) -> String {
     const KEYWORDS: [&str; 48] = [
         "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do",

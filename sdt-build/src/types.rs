@@ -1,15 +1,15 @@
-//! C types of arguments, and what they are in Rust.
+//! The C types of arguments, and the Rust types that replace them.
 
 /// The type of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
     /// In C: `struct proc *`.
     pub c: String,
-    /// In Rust, where an argument of a declaration stands.
+    /// The type in the Rust declaration of an argument.
     pub rust: String,
 }
 
-/// C's numbers of one or several words, as D writes them, and Rust's.
+/// C's built-in integer types, as D writes them, with their Rust types.
 const NUMBERS: [(&str, &str); 11] = [
     ("char", "i8"),
     ("signed char", "i8"),
@@ -24,7 +24,7 @@ const NUMBERS: [(&str, &str); 11] = [
     ("unsigned long long", "u64"),
 ];
 
-/// Names of numbers, and Rust's.
+/// Names of integer types that need no declaration, with their Rust types.
 const NAMES: [(&str, &str); 33] = [
     ("_Bool", "bool"),
     ("bool", "bool"),
@@ -61,7 +61,8 @@ const NAMES: [(&str, &str); 33] = [
     ("zoneid_t", "i32"),
 ];
 
-/// The number that is written as these words, which C takes in any order, as D writes it: `long unsigned int` is `unsigned long`.
+/// Returns the integer type that these words name, as D writes it, with its Rust type. C accepts the words in any
+/// order: `long unsigned int` is `unsigned long`.
 fn number(words: &[&str]) -> Option<(String, &'static str)> {
     let count = |word| words.iter().filter(|of| **of == word).count();
     let (signed, unsigned) = (count("signed"), count("unsigned"));
@@ -81,7 +82,7 @@ fn number(words: &[&str]) -> Option<(String, &'static str)> {
     };
     let c = match (unsigned, signed) {
         (1, _) => format!("unsigned {base}"),
-        // A `char` may have a sign or not; all others have one.
+        // `signed char` and `char` are different types; for all other types, `signed` is the default.
         (_, 1) if base == "char" => "signed char".to_owned(),
         _ => base.to_owned(),
     };
@@ -126,7 +127,7 @@ pub(crate) fn of(words: &[&str], stars: usize) -> Result<Type, String> {
     Ok(Type { c, rust })
 }
 
-/// The name in Rust of the struct that is described as `struct packet_header`.
+/// Returns the Rust name of a C struct: `PacketHeader` for `packet_header`.
 fn camel_case(name: &str) -> String {
     let capital = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));

@@ -1,7 +1,8 @@
 //! The handler of SIGTRAP, which the kernel raises at a breakpoint.
 //!
-//! No crate for signals passes the interrupted registers to a handler, so this module calls `sigaction` itself. A SIGTRAP that no site
-//! raised has the effect that it would have without this handler: the earlier handler gets it, or it ends the process.
+//! No crate for signals passes the interrupted registers to a handler, so this module calls `sigaction` itself. For a
+//! SIGTRAP that no site raised, this handler calls the earlier handler. If there was none, the default action ends the
+//! process.
 
 use std::ffi::c_void;
 use std::io;
@@ -24,14 +25,14 @@ pub fn count() -> u64 {
 pub(crate) const RAISED: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
 
-/// Handles a breakpoint at an address that is not one of a site, or returns `false`. The context is the signal's, as the kernel has passed it to
-/// a handler that has not returned.
+/// A handler of breakpoints that do not belong to sites. Gets the address of the breakpoint, and the context that the
+/// kernel passed to the signal handler, which has not returned. Returns `false` if it does not know the breakpoint.
 pub(crate) type Other = unsafe fn(usize, *mut c_void) -> bool;
 
 /// The handler of breakpoints that are not those of sites.
 static OTHER: OnceLock<Other> = OnceLock::new();
 
-/// Sets the handler of breakpoints that are not those of sites, once.
+/// Sets the handler of breakpoints that do not belong to sites. Only the first call has an effect.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn set_other(other: Other) {
     OTHER.get_or_init(|| other);
@@ -81,7 +82,8 @@ pub(crate) fn blocking_handler() -> Option<libc::c_int> {
     (1..=libc::SIGRTMAX()).find(|&signal| {
         // SAFETY: all zeros are a valid `sigaction`.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: writes `action` and changes nothing else. It fails for the signals that the C library reserves.
+        // SAFETY: the new action is null, so the call only writes to `action`. It fails for the signals that the C
+        // library reserves.
         let is_known = unsafe { libc::sigaction(signal, ptr::null(), &mut action) } == 0;
         let is_handled = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
         // SAFETY: `sigaction` has filled in the set.
@@ -125,7 +127,8 @@ pub(crate) extern "C" fn on_trap(
     pass_on(signal, info, context);
 }
 
-/// Has the effect that the signal would have without this crate's handler.
+/// Passes a signal on: calls the earlier handler, or performs the action that the signal had before this handler was
+/// installed.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: `install` stored the pointer before it installed this handler, and never frees it.
     let earlier = unsafe { &*EARLIER.load(Ordering::Acquire) };
@@ -135,7 +138,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void
         // A breakpoint that were ignored would be raised again for ever.
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: sets the default action and raises the signal, which SA_NODEFER leaves unblocked: the process ends.
+            // SAFETY: `signal` and `raise` take no pointers. The default action ends the process: SA_NODEFER leaves the
+            // signal unblocked.
             unsafe {
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;

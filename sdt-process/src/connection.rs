@@ -16,7 +16,7 @@ use crate::text;
 
 /// The size in bytes of the longest frame. A consumer decodes frames of up to 64 KiB.
 const FRAME: usize = 60 << 10;
-/// The channel of a consumer that is alone on its line.
+/// The protocol channel of a consumer. Each consumer has a connection of its own, so one number is enough.
 const CHANNEL: u8 = 1;
 /// The largest size in bytes of a frame with the reason for which a consumer is not served.
 const REASON: usize = 1024;
@@ -129,7 +129,7 @@ impl Stream for Socket<'_> {
     }
 }
 
-/// Returns 0 for a transfer that would have had to wait.
+/// Converts the result of a transfer: 0 bytes if the transfer would block.
 fn zero_if_blocked(result: io::Result<usize>) -> Result<usize, Lost> {
     match result {
         Ok(count) => Ok(count),

@@ -20,7 +20,7 @@ pub(crate) type Identity = (u64, u64);
 /// Returns the identity of an open file: one call of `fstat`.
 pub(crate) fn identity(file: &impl AsFd) -> io::Result<Identity> {
     let status = rustix::fs::fstat(file)?;
-    // The types differ by architecture.
+    // The types of the two fields differ between architectures.
     #[allow(clippy::unnecessary_cast)]
     Ok((status.st_dev as u64, status.st_ino as u64))
 }
@@ -51,7 +51,8 @@ impl<T: AsFd> Descriptor<T> {
         }
     }
 
-    /// Returns the number, which may be that of another file by now: for `poll(2)`, which changes nothing.
+    /// Returns the number of the descriptor, for `poll(2)`. The program may have given the number to another file;
+    /// `poll` does not change that file.
     pub(crate) fn number(&self) -> RawFd {
         self.file.as_fd().as_raw_fd()
     }

@@ -61,7 +61,8 @@ pub enum StartError {
     /// The system does not allow the process to change its text.
     #[error("this process cannot change its own text: {0}; build the program with SDT_PATCH=gate")]
     Text(#[source] TextError),
-    /// The maps of pages and of mappings cannot be opened, without which programs in D could wait for a page.
+    /// `/proc/self/pagemap` or `/proc/self/maps` cannot be opened. Without them, a program in D could block on a page
+    /// that is not in memory.
     #[error(
         "/proc/self/pagemap or /proc/self/maps cannot be opened: {0}; mount /proc, and start before the process is made undumpable"
     )]

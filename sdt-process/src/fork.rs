@@ -133,7 +133,7 @@ fn apply(event: Event) -> ForkState {
     next(before.unwrap_or_else(|word| word))
 }
 
-/// Claims the tracing state for this process. Returns `false` if it belongs to another process, or to none that can use it.
+/// Claims the tracing state for this process. Returns `false` if the state belongs to another process or is orphaned.
 pub(crate) fn claim() -> bool {
     apply(Event::Start) == ForkState::Owned(std::process::id())
 }
@@ -176,7 +176,8 @@ impl Locks {
 thread_local! {
     /// The locks of this thread, from before a fork until after it.
     static LOCKS: Cell<Option<ManuallyDrop<Locks>>> = const { Cell::new(None) };
-    /// The forks of this thread, one within the other, that are in progress and for which no locks were taken.
+    /// The number of forks in progress in this thread for which no locks were taken. Forks nest if a signal handler
+    /// forks.
     static WITHOUT_LOCKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -217,7 +218,7 @@ unsafe extern "C" fn parent() {
 
 /// Makes the child an untraced process. The C library calls this in its only thread.
 unsafe extern "C" fn child() {
-    // The copy of the number of the parent does not decide: in a pid namespace of its own, the child's may be the same.
+    // The process number is not compared: in a pid namespace of its own, the child may have the number of its parent.
     apply(Event::ChildBegins);
     if let Some(locks) = take_locks() {
         take_over(locks);
@@ -303,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    /// The tests take turns, as the process has one state.
+    /// Serialises the tests, which share the state of the process.
     static TURN: Mutex<()> = Mutex::new(());
 
     /// The rows of the table, as the documentation has them.

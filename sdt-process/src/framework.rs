@@ -40,22 +40,22 @@ unsafe impl Framework for SiteFramework {
         ops: &ProviderOps,
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::register`, to which this function forwards.
         unsafe { self.0.register(name, attr, privileges, ops, arg) }
     }
 
     unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::unregister`, to which this function forwards.
         unsafe { Framework::unregister(self.0, provider) }
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::invalidate`, to which this function forwards.
         unsafe { Framework::invalidate(self.0, provider) };
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::condense`, to which this function forwards.
         unsafe { Framework::condense(self.0, provider) };
     }
 
@@ -66,7 +66,7 @@ unsafe impl Framework for SiteFramework {
         function: &CStr,
         name: &CStr,
     ) -> Option<ProbeId> {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::probe_lookup`, to which this function forwards.
         unsafe { Framework::probe_lookup(self.0, provider, module, function, name) }
     }
 
@@ -79,16 +79,16 @@ unsafe impl Framework for SiteFramework {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::probe_create`, to which this function forwards.
         unsafe { self.0.probe_create(provider, module, function, name, aframes, parg) }
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         let here = own_stack::stack_pointer();
-        // Before any larger frame: the stack may be nearly full.
+        // This check runs before any function with a large frame is called: the stack may be nearly full.
         let Some(room) = slots::room_keeping_errno() else { return self.0.count_stray() };
         let _note = stack::Note::new(is_of_site(id).then_some(here), room);
-        // SAFETY: the contract of this function is that of the function it forwards to.
+        // SAFETY: the caller fulfils the contract of `Framework::hit`, to which this function forwards.
         unsafe { self.0.hit(id, args) };
     }
 }

@@ -49,19 +49,21 @@ pub(crate) fn prepare() {
     if unsafe { libc::madvise(page, size_of::<Cached>(), libc::MADV_WIPEONFORK) } == 0 {
         CACHED.store(page.cast(), Ordering::Release);
     } else {
-        // SAFETY: no reference to the page exists.
+        // SAFETY: unmaps the page that was just mapped; nothing refers to it.
         unsafe { libc::munmap(page, size_of::<Cached>()) };
     }
 }
 
-/// Returns the cache, filled in.
+/// Returns the cache after filling in the numbers of this process; `None` if the page was not mapped.
 fn cached() -> Option<&'static Cached> {
-    // SAFETY: null, or the page that `prepare` mapped, which is never unmapped. Any bytes are a `Cached`, so zeros are one, too.
+    // SAFETY: the pointer is null, or refers to the page that `prepare` mapped, which is never unmapped. Every bit
+    // pattern is a valid `Cached`, so a page of zeros is one, too.
     let cached = unsafe { CACHED.load(Ordering::Acquire).as_ref() }?;
     if cached.generation.load(Ordering::Acquire) == 0 {
         cached.process.store(system_process(), Ordering::Relaxed);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        // If two threads of a process come here, the number of a thread may be read twice, and is the same.
+        // If two threads fill the page at the same time, each may read the same thread's number again. The result is
+        // the same.
         cached.generation.store(generation.max(1), Ordering::Release);
     }
     Some(cached)
@@ -90,7 +92,8 @@ pub(crate) fn thread() -> u32 {
     thread
 }
 
-/// Returns whether the thread-local variables are those of this thread alone, as far as another thread has used them. Probe context.
+/// Returns whether the thread-local variables belong to this thread. `false` if another thread uses the same ones and
+/// has stored its number there. Probe context.
 pub(crate) fn is_own() -> bool {
     thread() == system_thread()
 }

@@ -22,7 +22,8 @@ pub(crate) struct Image {
     text: Vec<Range<usize>>,
     /// The parts of the other segments that are in the file.
     data: Vec<Range<usize>>,
-    /// The parts of the read-only segments that are in the file, if the kernel has mapped them: not those of a shared object.
+    /// The parts of the read-only segments that are in the file. Empty unless the kernel has mapped the image, as it
+    /// maps programs but not shared objects.
     constants: Vec<Range<usize>>,
     file: PathBuf,
 }
@@ -144,7 +145,7 @@ impl Image {
 /// # Safety
 /// `dl_iterate_phdr` passed `info`, and its callback has not returned.
 pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: the contract of this function is that of `segments`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let segments = unsafe { segments(info) };
     let executable = segments.iter().filter(|of| of.p_flags & libc::PF_X != 0);
     executable.map(|of| memory(info, of.p_vaddr, of.p_memsz)).collect()
@@ -155,7 +156,7 @@ pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
 /// # Safety
 /// As [`text`].
 unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: the contract of this function is that of `segments`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let segments = unsafe { segments(info) };
     let data = segments.iter().filter(|of| of.p_flags & libc::PF_X == 0);
     data.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
@@ -166,7 +167,7 @@ unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
 /// # Safety
 /// As [`text`].
 unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: the contract of this function is that of `segments`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let segments = unsafe { segments(info) };
     let constants = segments.iter().filter(|of| of.p_flags == libc::PF_R);
     constants.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
@@ -178,7 +179,7 @@ unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
 /// As [`text`].
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn notes(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: the contract of this function is that of `headers`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let headers = unsafe { headers(info) };
     let notes = headers.iter().filter(|of| of.p_type == libc::PT_NOTE);
     notes.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
@@ -196,7 +197,7 @@ fn memory(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> 
 /// # Safety
 /// As [`text`].
 unsafe fn is_argument_of_linker(info: &libc::dl_phdr_info) -> bool {
-    // SAFETY: the contract of this function is that of `headers`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let has_linker = unsafe { headers(info) }.iter().any(|of| of.p_type == libc::PT_INTERP);
     // SAFETY: returns a number that never changes.
     has_linker && unsafe { libc::getauxval(libc::AT_BASE) } == 0
@@ -207,7 +208,7 @@ unsafe fn is_argument_of_linker(info: &libc::dl_phdr_info) -> bool {
 /// # Safety
 /// As [`text`].
 unsafe fn segments(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
-    // SAFETY: the contract of this function is that of `headers`.
+    // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let headers = unsafe { headers(info) };
     headers.iter().filter(|of| of.p_type == libc::PT_LOAD).copied().collect()
 }
@@ -244,7 +245,7 @@ unsafe extern "C" fn find_here(
         // SAFETY: the name of a loaded object is a string.
         false => unsafe { CStr::from_ptr(info.dlpi_name) },
     };
-    // The program itself has an empty name, or one that cannot be opened from every folder.
+    // The name of the program is empty, or is a relative path, which cannot be opened from every folder.
     let is_program = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
     // SAFETY: `dl_iterate_phdr` passed the description, and this is its callback.
     let is_mapped_by_kernel = is_program && !unsafe { is_argument_of_linker(info) };

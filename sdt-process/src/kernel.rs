@@ -1,4 +1,5 @@
-//! The answers to programs in D: the process stands for the kernel and for the process that runs in it.
+//! The system information that programs in D read: this process takes the role of the kernel, and of the process that
+//! runs in it.
 //!
 //! All functions except [`Kernel::symbol`] and [`Kernel::symbol_named`] run while a hit is recorded, possibly in a signal handler. They
 //! make system calls and use thread-local variables. They do not allocate, lock or panic.

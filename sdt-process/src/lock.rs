@@ -59,7 +59,7 @@ impl Drop for Counted {
 #[derive(Debug)]
 pub struct Lock<H: Host>(SpinLock<H>);
 
-// SAFETY: exclusion is that of the inner `SpinLock`, to which every function forwards.
+// SAFETY: every function forwards to the inner `SpinLock`, which guarantees mutual exclusion.
 unsafe impl<H: Host> RawMutex for Lock<H> {
     const INIT: Self = Self(RawMutex::INIT);
 

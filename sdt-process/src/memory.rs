@@ -131,7 +131,7 @@ struct Cache {
     /// Whether a read is using the cache. A signal handler that interrupts it does not touch the cache.
     is_busy: Cell<bool>,
     found: Found,
-    /// The address of the first byte that is kept, and the number of bytes.
+    /// The address and the number of the bytes that the cache holds.
     kept: Cell<(usize, usize)>,
     bytes: UnsafeCell<[u8; STACK_AHEAD]>,
 }
@@ -166,7 +166,8 @@ pub(crate) fn prepare() -> std::io::Result<()> {
 /// Forgets what an earlier hit has read. Probe context.
 pub(crate) fn begin_hit() {
     CACHE.with(|cache| {
-        // A handler that interrupts a read begins and ends a hit of its own: the interrupted read goes on to use the cache.
+        // A signal handler that interrupts a read begins and ends a hit of its own. It must not clear the cache, which
+        // the interrupted read is using.
         if !cache.is_busy.get() {
             cache.forget();
         }
@@ -191,8 +192,8 @@ fn fetch(range: &Range<usize>) {
     }
 }
 
-/// Returns how many pages from `first` on are in memory, one after the other, none of them with a forbidden bit; of `count` pages, at most
-/// [`ENTRIES`].
+/// Returns the number of pages, from `first` on without a gap, that are in memory and have none of the `forbidden`
+/// bits. Examines at most `count` and at most [`ENTRIES`] pages.
 fn count_present(first: usize, count: usize, forbidden: u64) -> usize {
     // In a child that was made by `_Fork` or the bare system call, the file still describes its parent.
     if !PAGES.is_of_this_process() {
@@ -234,7 +235,8 @@ impl Cache {
         self.kept.set((0, 0));
     }
 
-    /// Fills `into` from an address, and keeps up to `ahead` bytes.
+    /// Fills `into` from an address, and caches up to `ahead` bytes from there on. Returns `false` if some of it cannot
+    /// be read.
     fn read(&self, address: usize, into: &mut [u8], ahead: usize) -> bool {
         if self.is_busy.replace(true) {
             // A signal handler has interrupted a read.

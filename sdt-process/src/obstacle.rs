@@ -1,4 +1,4 @@
-//! Threads under which text must not change.
+//! Threads that prevent a change of text.
 
 use std::{fs, io};
 

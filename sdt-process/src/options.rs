@@ -37,7 +37,7 @@ const FUNCTION_SITES: usize = 4096;
 
 /// How a process is traced. [`start`](Self::start) starts it.
 ///
-/// The options of the first start count. When tracing is started again in the same process, they have no effect.
+/// Only the options of the first start in a process have an effect. Later starts ignore theirs.
 #[derive(Clone, Debug)]
 pub struct Options {
     mode: Mode,
@@ -195,7 +195,8 @@ impl Options {
     fn attach(&self, state: &mut State) -> Result<Attached, StartError> {
         match state.attached {
             Some(attached) if attached.process == std::process::id() => return Ok(attached),
-            // The parent's, with nothing enabled. Threads of the parent may have been recording, so it is not used again.
+            // The framework of the parent, with nothing enabled. Threads of the parent may have been recording in it,
+            // so this process creates a new framework.
             Some(_) => {
                 attach::detach().map_err(StartError::Detach)?;
                 state.attached = None;
@@ -252,7 +253,7 @@ impl Options {
         // A site of a function takes at most 64 bytes.
         let bytes = bytes.saturating_add(self.function_sites.saturating_mul(64));
         let bytes = bytes.saturating_add(PROGRAMS);
-        // An allocation of this size is zero pages of the system until they are written to.
+        // The system provides the memory as zero pages, and allocates a page only when it is written to.
         let mut memory = Vec::<MaybeUninit<u8>>::new();
         memory.try_reserve_exact(bytes).map_err(|source| StartError::Memory { bytes, source })?;
         // SAFETY: `try_reserve_exact` has made room, and `MaybeUninit` needs no initialisation.

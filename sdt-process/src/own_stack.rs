@@ -10,7 +10,8 @@
 //! | the first | one mapping contains the stack pointer and the random bytes that the kernel has put above the stack (`AT_RANDOM`), which are the limit |
 //! | any other stack, an alternate signal stack, a stack in a file, and any stack before Linux 6.11 | none: the stack is read like any memory ([`memory`](crate::memory)) |
 //!
-//! Only a program that makes part of its own running stack unreadable is hurt by such a load: it unmaps or protects memory of its frames.
+//! If a program unmaps or protects memory of its own running stack, such a load raises SIGSEGV. No other program is
+//! affected.
 //!
 //! A load above the stack pointer never waits longer than the thread itself may have to: compiled code loads from and stores to its frames
 //! at any time, so a thread whose stack is filled by a userfaultfd cannot be the one that fills it. Pages below the stack pointer are not

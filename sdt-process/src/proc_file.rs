@@ -1,5 +1,5 @@
-//! Files in `/proc` that stay open while the process is traced, so that reading them takes no path and no free descriptor, and no
-//! system calls except `fstat`, `pread64` and `ioctl`.
+//! Files in `/proc` that stay open while the process is traced. Reading them needs no path and no free descriptor, and
+//! only the system calls `fstat`, `pread64` and `ioctl`.
 //!
 //! The program may close any descriptor and open another file with the same number. So each access first compares the file with the
 //! one that was opened.
@@ -70,10 +70,10 @@ impl ProcFile {
     /// Calls `ioctl(2)` for the file. Probe context.
     ///
     /// # Safety
-    /// `argument` is what the request expects of this file.
+    /// `argument` is a valid argument of this request for this file.
     pub(crate) unsafe fn ioctl(&self, request: u32, argument: *mut c_void) -> io::Result<()> {
         let file = self.get().ok_or_else(descriptor::closed_by_program)?;
-        // SAFETY: the caller guarantees the argument.
+        // SAFETY: the caller guarantees that `argument` is valid for the request.
         match unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, argument) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -91,8 +91,8 @@ impl ProcFile {
         if descriptor < 0 {
             return None;
         }
-        // SAFETY: not -1. If the program closes the descriptor from here on, a system call fails or reads another file; no memory
-        // depends on it.
+        // SAFETY: the descriptor is not -1. If the program closes it after the check, a system call fails or reads
+        // another file. No memory access depends on the result.
         let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let opened = (self.device.load(Ordering::Acquire), self.inode.load(Ordering::Acquire));
         descriptor::identity(&file).is_ok_and(|found| found == opened).then_some(file)

@@ -1,4 +1,4 @@
-//! Why text cannot be changed.
+//! The reasons why the process cannot change its text.
 
 use std::io;
 
@@ -42,7 +42,7 @@ pub enum Refused {
          descriptor"
     )]
     Unknown(#[source] io::Error),
-    /// CPUs cannot be synchronised.
+    /// `membarrier(2)` cannot synchronise the threads.
     #[error(
         "membarrier(2) failed: {0}; allow it in the sandbox, or build the program with \
          SDT_PATCH=gate"

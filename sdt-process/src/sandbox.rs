@@ -38,7 +38,7 @@ pub(crate) fn may_end_the_process() -> bool {
     !is_allowed() && status().is_ok_and(|status| is_tighter(&status))
 }
 
-/// Counts the filters of all threads when tracing starts.
+/// Stores the number of filters that each thread may have: the smallest number in any thread now.
 pub(crate) fn remember() -> io::Result<()> {
     STATUS.open()?;
     let mut statuses = Vec::new();
@@ -50,8 +50,9 @@ pub(crate) fn remember() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the first thread has got a filter since tracing started, or has ended and so tells nothing about the process. Makes
-/// the system calls `fstat` and `pread64` only.
+/// Returns whether the first thread has more seccomp filters than when tracing started. Also `true` if the first thread
+/// has ended, because then its status proves nothing about the process. Makes the system calls `fstat` and `pread64`
+/// only.
 pub(crate) fn has_tightened() -> io::Result<bool> {
     let status = status()?;
     Ok(is_tighter(&status) || threads::has_ended(&status))

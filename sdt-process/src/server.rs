@@ -31,7 +31,8 @@ pub(crate) struct Server {
     connections: Vec<Connection>,
     /// The largest number of connections.
     room: usize,
-    /// Connections of consumers that were told why they are not served. Each stays until the consumer closes its end.
+    /// Connections of consumers that the server has refused with a reason. Each stays open until the consumer closes
+    /// its end.
     refused: VecDeque<Descriptor<UnixStream>>,
     /// The end of a pipe to which other threads write to wake the worker thread.
     wake: Descriptor<PipeReader>,
@@ -42,7 +43,8 @@ pub(crate) struct Server {
     cleaned: Instant,
 }
 
-/// The descriptors that a wait has found ready, except those of connections, which are all tried in each turn.
+/// The descriptors that were ready after a wait. Connections are not included: the server tries all of them in each
+/// turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     /// The pipe that wakes the worker thread.
@@ -52,7 +54,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// All descriptors: each may be ready before the first wait.
+    /// Both descriptors, for the first turn, before any wait.
     pub(crate) const ALL: Self = Self { wake: true, listener: true };
 }
 
@@ -158,7 +160,7 @@ impl Server {
         if is_woken || self.cleaned.elapsed() >= CLEANING {
             let (mut wake, _) = (self.wake.get().ok()?, self.socket.listener.get().ok()?);
             if is_woken {
-                // Empties the pipe. It is not blocking.
+                // Empties the pipe, which is non-blocking. The result is not needed.
                 let _ = wake.read(&mut [0; 64]);
             }
             self.is_anonymous = dtrace.clean_anonymous().unwrap_or(true);

@@ -54,7 +54,8 @@ pub(crate) fn end_tracing(patience: Duration) -> bool {
         return false;
     }
     if !state.can_wake() {
-        // No consumer gets remaining data: its connection is closed, too. The worker thread may wait for ever.
+        // The worker thread may never run again, so consumers get no time to fetch remaining data: their connections
+        // close now.
         state.end();
         return false;
     }

@@ -7,8 +7,8 @@ use sdt_core::site;
 
 use crate::image::{Function, Image};
 
-/// Returns the function of each site, in the order of the sites. A stripped program has none. The first call reads the file; it comes after
-/// `sdt_core` has checked the sites.
+/// Returns the function of each site, in the order of the sites; a stripped program has no functions. The first call
+/// reads the program's file, and must come after `sdt_core` has checked the sites.
 pub(crate) fn of_sites() -> &'static [Option<Function>] {
     static FUNCTIONS: OnceLock<Vec<Option<Function>>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {

@@ -132,7 +132,8 @@ impl Slots {
         let place = slot.thread_name.get();
         // SAFETY: this thread holds the slot. A hit that interrupts this one has another slot, or none, and then no clause of it runs.
         if unsafe { (*place).1 } != claim {
-            // SAFETY: as above. This is the first call since the claim, so no reference to the name exists; the kernel writes 16 bytes.
+            // SAFETY: this thread holds the slot, and this is the first call since the claim, so no reference to the
+            // name exists. The kernel writes 16 bytes.
             unsafe {
                 if libc::prctl(libc::PR_GET_NAME, (&raw mut (*place).0).cast::<u8>()) != 0 {
                     return None;
@@ -149,13 +150,13 @@ impl Slots {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Claims a free slot, or re-enters the one that the interrupted hit holds. Returns `None` if there is no slot within two seconds, or at
-    /// once unless the hit `waits`.
+    /// Claims a free slot, or re-enters the slot that the interrupted hit holds. If no slot is free, returns `None`
+    /// after two seconds if the hit `waits`, otherwise at once.
     fn claim(&self, interrupted: Option<Hit>, waits: bool) -> Option<(usize, Option<Claim<'_>>)> {
         let fires_timers = FIRES_TIMERS.get();
         let interrupted = interrupted.filter(|hit| std::ptr::eq(hit.slots, self.address()));
         if let Some(interrupted) = interrupted.filter(|_| fires_timers) {
-            // A probe that a timer's clause hits. It is no signal handler, as that thread blocks signals.
+            // A clause of a timer hits a probe. No signal handler can be the cause, because this thread blocks signals.
             return Some((interrupted.slot, None));
         }
         let (first, choice) = if fires_timers {
@@ -302,7 +303,8 @@ unsafe impl Host for Slots {
         let errno = place.get();
         let interrupted = hit::current();
         memory::begin_hit();
-        // `SiteFramework::hit` has asked, or `sampling` knows it, except for BEGIN, END, ERROR and `tick-N`.
+        // `SiteFramework::hit` or `sampling` has noted the stack. For BEGIN, END, ERROR and `tick-N`, this function
+        // checks it.
         let room = stack::noted_room().or_else(room);
         let claimed = room.and_then(|room| self.claim(interrupted, room.waits));
         let alternate_end = room.and_then(|room| room.alternate_end);

@@ -37,7 +37,7 @@ pub enum SocketError {
          namespace; set XDG_RUNTIME_DIR to different folders"
     )]
     Taken(PathBuf),
-    /// The system does not allow it.
+    /// A system call failed.
     #[error("cannot create the socket or its folder at {path}: {error}")]
     Io {
         /// The socket or the folder.
@@ -119,7 +119,7 @@ fn effective_user() -> u32 {
 fn folder() -> PathBuf {
     // SAFETY: returns a number and changes nothing.
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    // Another user chooses the environment of a set-uid program.
+    // In a set-uid program, another user controls the environment.
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_privileged);
     let runtime = runtime.map(PathBuf::from).filter(|dir| dir.is_absolute());
     let runtime = runtime.and_then(|dir| dir.canonicalize().ok()).filter(|dir| {
@@ -139,7 +139,7 @@ fn prepare_folder(folder: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}
     }
-    // Of the folder itself, not of the target of a link.
+    // The metadata of the folder itself: a symbolic link is not followed.
     let found = fs::symlink_metadata(folder).map_err(failed)?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     if found.is_dir() && owner == effective_user() && mode & 0o077 == 0 {

@@ -10,9 +10,10 @@
 //! is no search, and no stack. A sample (`profile-N`) has the registers of the interrupted thread: its stack begins with the interrupted
 //! instruction, and the chain begins at the frame pointer.
 //!
-//! The frame of the thunk is read by loads: the thunk has not returned, so it is on this stack. So are the frames above it, as far as
-//! [`own_stack`] proves that they are on this thread's stack. All others are read like any memory of which nothing is known, two words at a
-//! time, a kilobyte with one system call: a chain that leads astray ends.
+//! The frame of the thunk is read by loads: the thunk has not returned, so the frame is on this stack. The frames above
+//! it are read by loads as far as [`own_stack`] proves that they are on this thread's stack. All other frames are read
+//! like memory of unknown origin: two words at a time, up to a kilobyte with one system call. So a chain that leads to
+//! invalid memory ends.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -44,7 +45,7 @@ pub(crate) struct Boundary {
     pub(crate) frame: usize,
 }
 
-/// The thunk of the hit that a thread is recording.
+/// The way in which the stack of a hit is found.
 #[derive(Clone, Copy, Debug)]
 enum Thunk {
     /// No site made the hit.
@@ -115,7 +116,7 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     if let Thunk::Interrupted(registers) = thunk {
         return of_interrupted(&registers, frames);
     }
-    // The kernel was asked when the hit began.
+    // The hit stored the end of the alternate stack when it began, so the kernel is not queried again.
     let alternate = hit::current().and_then(|hit| hit.alternate_end);
     let end = end(own_stack::stack_pointer(), alternate);
     let frame = match thunk {
@@ -173,7 +174,7 @@ fn of_interrupted(registers: &Registers, frames: &mut [u64]) -> usize {
     if rest.is_empty() || frame < registers.stack || frame >= end || !frame.is_multiple_of(WORD) {
         return 1;
     }
-    // An alternate stack is memory of any kind.
+    // An alternate stack can be any memory, so nothing is proved about it.
     let proved = if registers.alternate_end.is_none() {
         own_stack::end(registers.stack).unwrap_or(0)
     } else {
@@ -239,11 +240,11 @@ fn end(here: usize, alternate: Option<usize>) -> usize {
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
 
-/// Whether this thread runs on an alternate stack.
+/// The alternate stack on which this thread runs.
 enum Alternate {
     /// It runs on this one, in a signal handler.
     In(Range<usize>),
-    /// It does not.
+    /// This thread does not run on an alternate stack.
     Out,
     /// `sigaltstack(2)` fails, for example in a sandbox.
     Unknown,
@@ -309,7 +310,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// A stack that is known not to be an alternate one.
+    /// The result for a stack that cannot be an alternate stack.
     pub(crate) const UNCHECKED: Self = Self { alternate_end: None, waits: true };
 }
 

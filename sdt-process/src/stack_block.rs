@@ -55,7 +55,7 @@ unsafe fn of(descriptor: usize) -> Option<Range<usize>> {
 
 /// Returns the address of this thread's descriptor. Probe context.
 pub(crate) fn descriptor() -> usize {
-    // SAFETY: returns a number that is the thread's for ever, and changes nothing.
+    // SAFETY: `pthread_self` takes no arguments and changes nothing.
     unsafe { libc::pthread_self() as usize }
 }
 
@@ -110,7 +110,8 @@ mod tests {
         note
     };
 
-    /// Its stack grows, and no block is reserved for it. glibc notes one that contains almost all memory, and so all coroutine stacks.
+    /// The stack of the first thread grows, so no block is reserved for it. glibc stores a block that contains almost
+    /// all memory, and so all stacks of coroutines.
     #[test]
     fn the_first_thread_has_no_block() {
         std::thread::spawn(prepare).join().unwrap();

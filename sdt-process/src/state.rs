@@ -42,7 +42,7 @@ pub(crate) struct Attached {
     pub(crate) consumers: usize,
 }
 
-/// See the [module](self).
+/// The tracing state: the framework, the server, and the end of tracing.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) attached: Option<Attached>,
@@ -142,7 +142,8 @@ pub(crate) fn try_lock() -> Option<Locked> {
     Some(Locked { state, _counted: counted })
 }
 
-/// Takes the lock before the worker thread does. Calls `pause` between two attempts, and gives up when that returns `false`.
+/// Takes the lock before the worker thread can take it. Calls `pause` between two attempts, and returns `None` when
+/// `pause` returns `false`.
 pub(crate) fn lock_first(mut pause: impl FnMut() -> bool) -> Option<Locked> {
     WAITING.fetch_add(1, Ordering::AcqRel);
     let state = loop {

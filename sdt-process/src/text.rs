@@ -50,7 +50,7 @@ pub struct Text {
     functions: bool,
     /// Whether enabled sites are breakpoints.
     traps: bool,
-    /// Whether seccomp filters that are installed after the start allow the calls of a change.
+    /// The progress of the current change.
     change: Mutex<Change>,
     /// Whether the last wait for threads that block SIGTRAP was in vain. Then the next probe does not wait again.
     is_impatient: AtomicBool,
@@ -74,7 +74,7 @@ thread_local! {
     static REFUSAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Takes the refusal of a change or of sampling by this thread since the last call: the probe, and the reason.
+/// Takes the last refusal of a change of text, or of sampling, in this thread: the probe, and the reason.
 pub(crate) fn take_refusal() -> Option<String> {
     REFUSAL.take()
 }
@@ -114,8 +114,9 @@ impl Text {
         self
     }
 
-    /// Checks that a site does not hold a breakpoint of a debugger. The debugger has kept the first byte of the site, and writes it back
-    /// later. Behind it there would be bytes of another instruction. In trap mode both instructions have the same bytes there.
+    /// Checks that no debugger has a breakpoint at a site. A debugger saves the first byte of the site, and restores it
+    /// later. If the site had changed meanwhile, the bytes after it would belong to another instruction. In trap mode
+    /// both instructions have the same bytes there.
     fn check_debugger(&self, address: usize) -> Result<(), Refused> {
         let is_breakpoint = || {
             text_access::site_bytes(address, site::LEN).starts_with(ENCODING.breakpoint.as_bytes())
@@ -206,11 +207,12 @@ impl Text {
     }
 }
 
-// SAFETY: `store` stores exactly the bytes that it gets. A store that running threads may execute is one store: on x86_64 it is one byte, as
-// everything else changes behind a breakpoint; elsewhere it is aligned. `synchronise` makes every thread of this process execute a
-// synchronising instruction. If a store or a synchronisation fails, `Change::Stopped` prevents all following stores of the change, so no
-// thread meets bytes that should have come after the failed step; sites keep the breakpoint behind which their other bytes change. No change
-// begins without `is_writable`, which restores these bytes.
+// SAFETY: `store` stores exactly the bytes that it gets. A store that running threads may execute is a single store: on
+// x86_64 one byte, because all other bytes change behind a breakpoint; elsewhere an aligned word. `synchronise` makes
+// every thread of this process execute a synchronising instruction. If a store or a synchronisation fails,
+// `Change::Stopped` prevents all later stores of the change. So no thread executes bytes of a step after the failed
+// one, and sites keep the breakpoint that hides their other bytes. Every change starts with `is_writable`, which
+// restores these bytes.
 unsafe impl Patcher for Text {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let mut change = self.change();
@@ -239,7 +241,7 @@ unsafe impl Patcher for Text {
     fn exclusively(&self, change: &mut dyn FnMut()) {
         {
             let mut state = self.change();
-            // Time has passed since the proof, as the other probes of a batch were proved in between.
+            // Other probes of the batch were proved since this probe's proof, so the checks are repeated.
             if matches!(*state, Change::Proved(_))
                 && let Err(why) = self.check()
             {

@@ -32,7 +32,8 @@ pub(crate) fn is_alone() -> bool {
 /// Runs `change` as the only thread of the process, in the child of a `fork`.
 pub(crate) fn alone(change: impl FnOnce()) {
     if cfg!(target_arch = "riscv64") {
-        // Only the kernel can synchronise instruction caches there. The parent registered for its own memory, not for the child's.
+        // On these architectures, only the kernel can synchronise instruction caches. The registration of the parent
+        // does not apply to the child.
         register_synchronisation().ok();
     }
     ALONE.store(true, Ordering::Relaxed);
@@ -49,7 +50,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Opens the memory of this process for writing.
+    /// Opens `/proc/self/mem` for writing.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn open() -> io::Result<Self> {
         let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem")?;
@@ -99,11 +100,11 @@ impl Access {
         protect(libc::PROT_READ | libc::PROT_EXEC)
     }
 
-    /// Writes the bytes that a site holds already, which proves that it can be written. The copy has the same bytes at every moment, so
-    /// other threads may execute them.
+    /// Writes to a site the bytes that it already holds, to prove that it can be written. The bytes never change, so
+    /// other threads may execute them meanwhile.
     pub(crate) fn rewrite(&self, address: usize, length: usize) -> Result<(), Refused> {
         let bytes = site_bytes(address, length);
-        // SAFETY: the caller passes a site, and its bytes stay the same.
+        // SAFETY: the caller passes the address of a site, and the write does not change its bytes.
         unsafe { self.write(address, &bytes) }.map_err(Refused::Text)
     }
 

@@ -16,8 +16,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Waits until the thread waits for consumers, so that the program can install a seccomp filter afterwards that forbids the system
-    /// calls that a thread begins with. The caller does not hold the lock of the tracing state.
+    /// Waits until the worker thread is ready for consumers. By then it has made the system calls with which a thread
+    /// begins, so the program can install a seccomp filter that forbids them. The caller does not hold the lock of the
+    /// tracing state.
     ///
     /// Does not wait longer than [`GRACE`], as the caller may have a lock that the thread needs, for example one of the dynamic linker.
     pub(crate) fn wait_until_idle(self) -> JoinHandle<()> {

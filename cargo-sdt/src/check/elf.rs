@@ -1,6 +1,7 @@
-//! One view of a module's file: its sections with their relocations, its symbols, and the segments and tables of a shared
-//! object. It reads what the loaders read: `sys/kern/link_elf_obj.c` (relocatable files), `sys/kern/link_elf.c` (shared
-//! objects: symbols and relocations from the tables of the dynamic section), krtld's `kobj.c`.
+//! A view of a module's file: its sections with their relocations, its symbols, and the segments and tables of a shared
+//! object. It contains the data that the loaders read: `sys/kern/link_elf_obj.c` (relocatable files),
+//! `sys/kern/link_elf.c` (shared objects: symbols and relocations from the tables of the dynamic section), krtld's
+//! `kobj.c`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -107,7 +108,7 @@ pub(super) struct Segment<'data> {
     pub(super) offset: u64,
     pub(super) address: u64,
     pub(super) size: u64,
-    /// Its bytes in the file; `None` if they are not all there.
+    /// Its bytes in the file; `None` if the file does not contain all of them.
     pub(super) data: Option<&'data [u8]>,
 }
 
@@ -195,7 +196,7 @@ impl<'data> Elf<'data> {
     /// Reads a file.
     ///
     /// # Errors
-    /// The loader would not look at it, or it is damaged so that the rules cannot be applied.
+    /// The loader would reject the file, or the file is too damaged to apply the rules.
     pub(super) fn parse(os: Os, data: &'data [u8]) -> Result<Self, Vec<Finding>> {
         let one = |rule, details: &[&dyn Display]| vec![Finding::new(Place::File, rule, details)];
         let unreadable = |error: object::Error| one(Rule::Unreadable, &[&error]);
@@ -380,7 +381,8 @@ impl<'data> Elf<'data> {
                 elf::SHN_ABS => Home::Absolute,
                 elf::SHN_COMMON => Home::Common,
                 elf::SymbolSection(index) if usize::from(index) < self.sections.len() => {
-                    // An offset before the section wraps to one far after its end.
+                    // If the value is before its section, the subtraction wraps to an offset far after the section's
+                    // end.
                     value = value.wrapping_sub(match self.arch.module_kind() {
                         ModuleKind::Relocatable => 0,
                         ModuleKind::Shared => self.sections[usize::from(index)].address,
@@ -509,8 +511,9 @@ impl<'data> Elf<'data> {
             || self.loaded().any(|of| of.relocations.iter().any(refers))
     }
 
-    /// Returns the places where code and data begin in a section of code, by the mapping symbols of aarch64 and riscv64
-    /// (`$x`, `$d`), and whether it is code. The bytes before the first symbol are code: the linker made them.
+    /// Returns the places in a section of code where code or data begin, according to the mapping symbols of aarch64
+    /// and riscv64 (`$x`, `$d`), and whether each is code. The bytes before the first symbol come from the linker, and
+    /// are code.
     pub(super) fn code_marks(&self, section: usize) -> Vec<(u64, bool)> {
         let mut marks = vec![(0, true)];
         let here = self.all_symbols().filter(|symbol| symbol.home == Home::Section(section));
@@ -596,7 +599,7 @@ fn header_fits(os: Os, header: &Header) -> Result<Arch, Refused> {
     } else if version != u32::from(elf::EV_CURRENT.0) {
         ("the version", version, "1 (EV_CURRENT)")
     } else if header.e_shnum(endian) == 0 {
-        // The number of more sections than it holds would be elsewhere, and neither loader looks there.
+        // If there are too many sections for this field, the number is stored elsewhere, where neither loader looks.
         ("the number of sections", 0, "1 to 65279")
     } else {
         return Ok(arch);

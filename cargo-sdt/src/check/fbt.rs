@@ -21,14 +21,15 @@ pub fn entry(arch: Arch, code: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns whether every call of the function passes the entry, and that before anything else can happen: no branch, call
-/// or site is in front of it.
+/// Returns whether every call of the function executes the entry before anything else can happen: no branch, call or
+/// site may precede it.
 pub fn begins_at(arch: Arch, code: &[u8], entry: u64) -> bool {
     let mut at = 0;
     while at < entry {
         let rest = code.get(at as usize..).unwrap_or_default();
         let Some(instruction) = decode(arch, rest) else { return false };
-        // A nop is a site, which is a jump while it is enabled: compilers have none there.
+        // A nop before the entry is a site, which becomes a jump when it is enabled: compilers emit no other nops
+        // there.
         if !instruction.straight || instruction.nop {
             return false;
         }
@@ -39,12 +40,13 @@ pub fn begins_at(arch: Arch, code: &[u8], entry: u64) -> bool {
     at == entry && first.is_some_and(|instruction| !instruction.nop)
 }
 
-/// Returns the entry of a function, if that is not where the function begins.
+/// Returns the entry of a function if the function does not begin with it.
 pub(super) fn misplaced(arch: Arch, code: &[u8]) -> Option<u64> {
     entry(arch, code).filter(|&entry| !begins_at(arch, code, entry))
 }
 
-/// `push %rbp`. The lengths are those of DTrace's disassembler; for the output of compilers they are the same.
+/// Finds `push %rbp`. DTrace's disassembler may compute other lengths of instructions than this one, but not for the
+/// output of compilers.
 fn x86_64(code: &[u8]) -> Option<u64> {
     const PUSH_RBP: u8 = 0x55;
     let mut at = 0;
@@ -58,7 +60,7 @@ fn aarch64(code: &[u8]) -> Option<u64> {
     const SP: u32 = 31;
     const NOP: u32 = 0xd503_201f;
     let words: Vec<_> = code.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
-    // BTI.
+    // Skips a BTI instruction at the beginning.
     let first = usize::from(words.first()? & 0xffff_ff3f == 0xd503_241f);
     let sets_up = |word: u32| {
         // `stp xt1, xt2, [sp, #n]!`; `sub sp, sp, #n`.

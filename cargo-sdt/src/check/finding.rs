@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 
 use super::rules::{Level, Rule};
 
-/// One breach of one rule, at one place.
+/// A violation of a rule at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The place.
@@ -77,7 +77,7 @@ impl Display for Place {
 pub(super) struct Findings(RefCell<Vec<Finding>>);
 
 impl Findings {
-    /// Returns the warnings; or everything, if there are errors.
+    /// Returns the warnings and notes. If there is an error, returns all findings as an error.
     pub(super) fn done(self) -> Result<Vec<Finding>, Vec<Finding>> {
         let all = self.0.into_inner();
         if all.iter().any(Finding::is_error) { Err(all) } else { Ok(all) }

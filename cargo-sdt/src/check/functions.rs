@@ -12,9 +12,9 @@ use crate::arch::Arch;
 #[derive(Debug, Default)]
 pub(super) struct Functions<'a> {
     functions: BTreeMap<Target, (&'a str, u64)>,
-    /// Names that assembly gives to places without a type.
+    /// The places of untyped symbols, with their names: labels of assembly code.
     labels: BTreeMap<Target, &'a str>,
-    /// Places of variables, and of symbols of types that no function has.
+    /// The places of symbols with a type other than function, such as variables.
     others: BTreeSet<Target>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Functions<'a> {
         for symbol in symbols {
             let Home::Section(section) = symbol.home else { continue };
             let place = Target { section, offset: symbol.value };
-            // `$x` and the like mark where code begins and where data.
+            // Symbols such as `$x` mark where code and data begin; they are not labels.
             let is_label = !symbol.name.is_empty() && !symbol.name.starts_with('$');
             if symbol.is_function() {
                 let (_, size) = all.functions.entry(place).or_insert((&symbol.name, 0));
@@ -44,7 +44,7 @@ impl<'a> Functions<'a> {
         self.functions.range(first..=last).map(|(at, &(name, size))| (at.offset, name, size))
     }
 
-    /// Returns whether the functions of a section are known: files can be stripped of them, or of most of them. If all are
+    /// Returns whether all functions of a section are known. A stripped file lacks some or all of them. If all are
     /// known, only padding is between them.
     pub(super) fn are_known_in(&self, section: usize) -> bool {
         let all = self.in_section(section);
@@ -59,7 +59,7 @@ impl<'a> Functions<'a> {
         self.functions.contains_key(&place) || self.labels.contains_key(&place)
     }
 
-    /// Returns whether a symbol gives a place the type of something that is no function.
+    /// Returns whether a symbol at a place has a type other than function.
     pub(super) fn is_other(&self, place: Target) -> bool {
         self.others.contains(&place) && !self.starts_at(place)
     }
@@ -96,8 +96,9 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Returns those pointers of a section that point into the middle of a function, which cannot be called. Tables of labels,
-    /// which compilers make for `match` and `switch`, have several beside each other that point into one function.
+    /// Returns the pointers of a section that point into the middle of a function, where no call may go. Leaves out
+    /// tables of labels, which compilers emit for `match` and `switch`: there, adjacent pointers point into the same
+    /// function.
     pub(super) fn astray(&self, pointers: &BTreeMap<u64, Target>) -> Vec<(u64, Target)> {
         let label = |at: Option<u64>| {
             let place = *pointers.get(&at?)?;

@@ -260,7 +260,8 @@ impl Exports {
     }
 }
 
-/// A symbol that a line of nm(1) defines, if it defines one: its name, whether it is local, and its kind.
+/// The symbol that a line of nm(1) defines: its name, whether it is local, and its kind. `None` if the line defines no
+/// symbol.
 type Defined<'a> = Option<(&'a str, bool, Kind)>;
 
 /// Returns the symbol of a line; `None` if the line is not one of nm's.

@@ -1,10 +1,10 @@
 //! The check after linking: whether the kernel's loader accepts a module, and whether the kernel survives it.
 //!
-//! A module that fails to load half-way can take the kernel down with it, so the check applies the rules of the loaders
-//! (FreeBSD's `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`, illumos's krtld), of the linker sets and of the
-//! site records before a kernel sees the file. [`elf`] is the one view of the file, [`rules`] the table of all rules. If a
-//! file does not match its seal, something changed it after the link, and the check stops there: the rules for files without
-//! a seal are those that a compiler, a link step or a user can break, and those without which a loader or fbt crashes.
+//! A module that fails while it is being loaded can crash the kernel. So the check applies the rules of the loaders
+//! (FreeBSD's `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`, illumos's krtld), of the linker sets and of the site
+//! records before a kernel reads the file. All checks use the view in [`elf`], and the table of all rules in [`rules`].
+//! If a file does not match its seal, it was changed after the link, and the check stops. A file without a seal must
+//! follow the rules that a compiler, a linker or a user can break, and those whose violation crashes a loader or fbt.
 
 mod code;
 mod elf;

@@ -1,4 +1,4 @@
-//! Names: of sets with rules of their own, and those that DTrace and the sdt of a kernel accept.
+//! Names of the sets that have rules of their own, and the rules for names of DTrace and of a kernel's sdt.
 
 use crate::platform::Os;
 

@@ -1,5 +1,5 @@
-//! Fields of four bytes in instructions of x86-64, and in data: do they lead to something that exists? The bytes in front of a
-//! field tell the instruction.
+//! Checks fields of four bytes in instructions of x86-64, and in data: the target of each must exist. The bytes before
+//! a field determine the instruction.
 
 use super::elf::Target;
 use super::functions::Functions;
@@ -40,14 +40,15 @@ pub(super) struct Base {
 pub(super) enum Stray {
     /// Out of the symbol's section.
     Outside,
-    /// A call or a jump, this far behind its symbol.
+    /// A call or a jump has a wrong target, at this distance from the symbol.
     Call { distance: i64, reason: &'static str },
-    /// Into a function that is not its own.
+    /// The target is in the middle of another function.
     Middle { function: String, offset: u64 },
 }
 
 impl Operand<'_> {
-    /// Returns where it leads astray, if it does; without a base, the symbol is another module's.
+    /// Returns why the target of the field is wrong; `None` if it is correct. Without a `base`, the symbol belongs to
+    /// another module.
     pub(super) fn judge(&self, base: Option<Base>, functions: &Functions<'_>) -> Option<Stray> {
         let instruction = self.code.map_or(Instruction::Other, |code| before(code, self.offset));
         let branch = self.relative && instruction != Instruction::Other;
@@ -89,7 +90,7 @@ impl Operand<'_> {
         if !(-slack..=i128::from(base.size) + slack).contains(&place) {
             return Some(Stray::Outside);
         }
-        // The address of a function, unless it is a label of its own.
+        // An address in code must be the start of a function, or a label in the same function.
         let place = inside.filter(|_| self.code.is_some() && base.is_code)?;
         let here = Target { section: self.section, offset: self.offset };
         if starts(place) || functions.are_in_one(here, there(place)) {

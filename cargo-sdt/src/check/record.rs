@@ -45,7 +45,7 @@ impl<'a, 'data> Record<'a, 'data> {
         address.is_multiple_of(8) && (placed || self.home.align.is_multiple_of(8))
     }
 
-    /// Returns whether the kernel can write to the record, and it is complete; reports it otherwise.
+    /// Returns whether the record is complete and the kernel can write to it. Reports a violation.
     pub(super) fn is_sound(&self, what: &str, size: u64) -> bool {
         if !self.home.is_writable() {
             let details: [&dyn Display; 3] = [&what, &self.home.name, &"writable"];

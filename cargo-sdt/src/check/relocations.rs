@@ -37,7 +37,7 @@ pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, functions: &Functions<'_>) 
     }
 }
 
-/// Finds pointers in data to the middle of a function: code calls what they point to.
+/// Finds pointers in data to the middle of a function. The kernel would crash if code called them.
 fn pointers(elf: &Elf<'_>, section: &Section<'_>, functions: &Functions<'_>) {
     let to_code = |relocation: &Relocation| {
         let target = elf.target(relocation)?;
@@ -175,7 +175,7 @@ impl Place<'_, '_> {
         match (self.elf.arch.module_kind(), width) {
             (ModuleKind::Relocatable, 8) => {
                 let before = offset.checked_sub(2).and_then(|at| self.section.bytes(at, 2));
-                // movabs
+                // The opcode of `movabs`.
                 matches!(before, Some([0x48 | 0x49, 0xb8..=0xbf]))
             }
             (ModuleKind::Relocatable, _) => true,

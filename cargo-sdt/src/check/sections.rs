@@ -27,11 +27,11 @@ const MAPPED: [elf::SectionType; 5] = [
 /// The types that krtld (`get_progbits` of `kobj.c`) loads. It calls no constructors.
 const LOADABLE: &[elf::SectionType] = MAPPED.first_chunk::<3>().expect("five").as_slice();
 
-/// FreeBSD's loader has whole pages, and makes masks of alignments in `int`. If it does not get the alignment by chance,
-/// sections end behind its memory.
+/// FreeBSD's loader allocates whole pages, and stores the masks of alignments in `int`. If an alignment is larger than
+/// a page, a section can end behind its memory.
 const PAGE: u64 = 4096;
-/// Most bytes of memory that a module may take: kernels and all their modules are in two gigabytes, or less
-/// (`KERNBASE` of FreeBSD's `sys/amd64/include/vmparam.h`).
+/// The largest module in bytes of memory. A kernel and all its modules share two gigabytes, or less (`KERNBASE` of
+/// FreeBSD's `sys/amd64/include/vmparam.h`).
 const MOST_MEMORY: u64 = 1 << 29;
 /// Bytes of a symbol, and of a relocation.
 const ENTRY: u64 = 24;
@@ -92,7 +92,7 @@ pub(super) fn check(elf: &Elf<'_>) {
     }
 }
 
-/// Checks that everything that is loaded has room in a kernel.
+/// Checks that all loaded sections fit into a kernel.
 pub(super) fn memory(elf: &Elf<'_>, size: u64) {
     if size > MOST_MEMORY {
         elf.findings.file(Rule::TooLarge, &[&size, &MOST_MEMORY]);
@@ -134,7 +134,8 @@ fn names(elf: &Elf<'_>, section: &Section<'_>) {
     if name == DEPENDS {
         elf.findings.section(name, Rule::Leftover, &[]);
     }
-    // `.rela` alone may be of anything; the reader reports a table of nothing, or without addends.
+    // A section with the bare name `.rela` may apply to any section. The reader reports tables that apply to no
+    // section, or lack addends.
     let of = name.strip_prefix(RELOCATIONS).filter(|of| !of.is_empty());
     let Some(of) = of.filter(|_| section.kind != elf::SHT_REL) else { return };
     let target = elf.sections.get(section.info).filter(|_| section.info != 0);

@@ -104,7 +104,7 @@ pub(super) enum Listed {
     NotInRelease,
     /// A module that is not a dependency exports the symbol.
     NoDependency(&'static str),
-    /// The lists do not have it.
+    /// The lists do not contain the symbol.
     Unknown,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// Checks one symbol: by the kernel's files, or if there are none, by what `listed` knows.
+    /// Checks one symbol against the kernel's files; without files, against the result of `listed`.
     pub(super) fn check(&mut self, symbol: &str, used: Use, listed: impl FnOnce() -> Listed) {
         let wrong =
             |rule, details: &[&dyn Display]| self.elf.findings.symbol(symbol, rule, details);

@@ -45,11 +45,12 @@ pub struct Args {
     patch: Option<Patch>,
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Leave functions the names that rustc has made up, instead of those that DTrace's users can read and type.
+    /// Keep the mangled names of functions that rustc generates, instead of names that users of DTrace can read and
+    /// type.
     #[arg(long)]
     raw_symbols: bool,
-    /// File or folder for the module [default: a folder for the architecture and for each option that is not the
-    /// default, in the build folder].
+    /// File or folder for the module [default: in the build folder, a folder for the architecture and for each option
+    /// with another value than the default].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -123,10 +124,10 @@ enum UnusedPatch {
     Manifest(Patch),
 }
 
-/// A choice that can be made in three places.
+/// A choice that the option, the environment variable or the manifest can make.
 struct Choice<T> {
     option: Option<T>,
-    /// The variable and its value.
+    /// The name and the value of the environment variable.
     variable: (&'static str, Option<T>),
     manifest: Option<T>,
 }

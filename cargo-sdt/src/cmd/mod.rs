@@ -30,7 +30,7 @@ struct Sdt {
 enum Command {
     /// Writes a crate that is a kernel module, with a probe and something to fire it by hand.
     New(new::Args),
-    /// Builds the package of this folder as a kernel module, checks it, and prints where it is.
+    /// Builds the package in this folder as a kernel module, checks it, and prints its path.
     Kmod(kmod::Args),
     /// Checks linked modules: would the kernel's loader take them, and do their probes hold together?
     Check(check::Args),

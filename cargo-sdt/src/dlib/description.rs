@@ -68,8 +68,8 @@ pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
     Ok(all)
 }
 
-/// Parts of a text in D that stand by themselves, with the comments before them: declarations, each to the end of the line that
-/// it ends on, and lines for the preprocessor.
+/// Splits a text in D into independent blocks: declarations with the comments before them, each up to the end of its
+/// last line, and lines for the preprocessor.
 fn blocks(text: &str) -> Vec<String> {
     let (mut all, mut block) = (Vec::new(), String::new());
     let (mut depth, mut comment) = (0_i32, false);

@@ -19,14 +19,14 @@ use crate::platform::Os;
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
 
-/// Types that D knows by itself (`usr/src/lib/libdtrace/common/dt_open.c`, and the same in FreeBSD's contrib): name,
-/// size, and how they are written here.
+/// The types that D always knows (`usr/src/lib/libdtrace/common/dt_open.c`, and the same in FreeBSD's contrib): name,
+/// size, and the name that the library uses.
 pub(super) const KNOWN: [(&str, u64, &str); 20] = [
     ("char", 1, "char"),
     ("int8_t", 1, "int8_t"),
     ("uint8_t", 1, "uint8_t"),
     ("_Bool", 1, "uint8_t"),
-    // `bool` is defined by the kernel's own types if it has any.
+    // The kernel's own types may define `bool`, so the library does not use this name.
     ("bool", 1, "uint8_t"),
     ("short", 2, "short"),
     ("int16_t", 2, "int16_t"),
@@ -184,7 +184,7 @@ impl<'a> Library<'a> {
         Ok(largest)
     }
 
-    /// The type of a field's elements; `None` if D cannot be told of it.
+    /// Returns the type of a field's elements; `None` if D cannot express it.
     fn element(&mut self, of: &Struct, field: &'a Field) -> Result<Option<Element>, DlibError> {
         let name = &*field.c_type;
         let element = if let Some(to) = name.strip_suffix('*') {

@@ -1,9 +1,9 @@
-//! D libraries: the structs and enums that a module's probes carry, declared in C, so that D programs can look into them
-//! and know their constants; and inlines that give the arguments their names.
+//! D libraries: declarations in C of the structs and enums that a module's probes pass, so that D programs can read
+//! their fields and use their constants; and inlines that give names to the arguments.
 //!
-//! Modules in Rust have no CTF, from which D knows the types of those in C. What they have is the description that
-//! `sdt_provider!`, `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in section `.sdt_types`, as
-//! [`dtrace_compiler::declared`] reads it.
+//! Modules in C have CTF, from which D knows their types. Modules in Rust have none. Instead, `sdt_provider!`,
+//! `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` write a description into section `.sdt_types`, which
+//! [`dtrace_compiler::declared`] reads.
 
 mod arguments;
 mod description;
@@ -13,7 +13,7 @@ pub use description::{of_all, read};
 use dtrace_compiler::declared::DeclaredError;
 pub use library::render;
 
-/// The sections with the description: of modules, where it is not loaded, and of everything else.
+/// The sections with the description: in modules, where the section is not loaded, and in all other images.
 const SECTIONS: [&str; 2] = [".sdt_types", "sdt_types"];
 
 /// The reason why no D library can be made for a module.

@@ -1,14 +1,13 @@
 //! ET_REL for illumos's krtld, like `ld -ztype=kmod` of illumos: `ld -r` with a generated linker script, followed by
 //! steps that lld does not support (`usr/src/uts/common/krtld/kobj.c`).
 //!
-//! A module names its dependencies itself: section `.sdt_depends`, which is not loaded, holds the names
-//! of modules (`misc/mac`, `drv/ip`), each with a NUL behind it. They become a dynamic section of DT_NEEDED
-//! entries, as `ld -N` makes them.
+//! A module names its dependencies in section `.sdt_depends`, which is not loaded: the names of modules (`misc/mac`,
+//! `drv/ip`), each followed by a NUL. This link converts them to a dynamic section with DT_NEEDED entries, like those
+//! of `ld -N`.
 //!
-//! krtld does not look at visibility and gives no bounds to sets. So every set becomes one output section,
-//! the symbols of its bounds are defined here, and global are only the symbols that the module's author exports: those that
-//! are global, visible and not mangled in the objects. All others become local, and the functions of Rust keep their names as
-//! DTrace's function names.
+//! krtld ignores visibility and does not define the bounds of sets. So this link makes each set one output section, and
+//! defines its bounds. Only symbols that the module's author exports stay global: those that are global, visible and
+//! not mangled in the objects. All others become local. Rust functions keep their names, which DTrace lists.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -22,7 +21,7 @@ use super::{LIMIT, LinkError, Sets, place_sets, read, sets, write};
 use crate::process;
 use crate::toolchain::Lld;
 
-/// Names of the modules that a module depends on, each with a NUL behind it.
+/// The section with the names of the modules on which a module depends, each followed by a NUL.
 const DEPENDS: &str = ".sdt_depends";
 
 /// The functions that krtld and `modctl.c` call.
@@ -91,7 +90,7 @@ fn script_for(sets: &Sets) -> String {
     place_sets(&mut script, sets, true);
     script.push_str("  .bss : { *(.bss .bss.* COMMON) }\n");
     script.push_str(&format!("  {DEPENDS} : {{ *({DEPENDS}) }}\n"));
-    // No code in the kernel uses unwind tables.
+    // The kernel does not use unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .comment .llvm_addrsig .note .note.*) }\n}\n");
     script
 }
@@ -109,8 +108,8 @@ fn finish(linked: &[u8], exports: &BTreeSet<String>) -> Result<Vec<u8>, LinkErro
             depends = contents(section).to_vec();
         }
         if section.is_alloc() {
-            // Merging is done; the flags would be wrong for a section that mixes its inputs. That sets are
-            // kept is done too, and the flag for it is GNU's.
+            // The linker has merged the sections, so merge flags no longer apply. It has also kept the sets, so the
+            // flag SHF_GNU_RETAIN is no longer needed.
             section.sh_flags &= LOADED;
             section.sh_entsize = 0;
         }
@@ -135,8 +134,8 @@ fn contents<'s>(section: &'s Section<'_>) -> &'s [u8] {
     }
 }
 
-/// Gives `__start_SET` and `__stop_SET` their places. If the set does not exist, weak symbols become 0, as in every
-/// linker; others stay undefined.
+/// Defines `__start_SET` and `__stop_SET`. If the set does not exist, weak symbols become 0, as with every linker;
+/// other symbols stay undefined.
 fn define_bounds(builder: &mut Builder<'_>) {
     let sets: BTreeMap<String, (SectionId, u64)> = builder
         .sections
@@ -216,7 +215,7 @@ fn add_dynamic_section(builder: &mut Builder<'_>, depends: &[u8]) {
     section.data = SectionData::Data(dynamic.into());
 }
 
-/// Gives the sections that are loaded their place in the file.
+/// Assigns to the loaded sections their offsets in the file.
 fn lay_out(builder: &mut Builder<'_>) {
     let mut offset = builder.file_header_size();
     for section in &mut builder.sections {

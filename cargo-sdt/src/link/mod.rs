@@ -1,6 +1,7 @@
 //! The link of a kernel module: everything in a static library that is reachable from its sets.
 //!
-//! On each system every set becomes one section, and no other module can bind to a symbol of the module.
+//! On each system, each set becomes one section, and other modules cannot use the module's symbols, except those that
+//! it exports on illumos.
 
 pub mod freebsd;
 pub mod illumos;
@@ -87,19 +88,19 @@ fn sets(archive: &[u8], name: &str) -> Result<Sets, LinkError> {
     Ok(sets)
 }
 
-/// Returns whether a section is a set: its name is a C identifier, so that `__start_` and `__stop_` symbols
-/// for it can be written in C, which is the linkers' rule.
+/// Returns whether a section is a set, by the rule of linkers: its name is a C identifier, so that C code can refer to
+/// its bounds by `__start_` and `__stop_`.
 pub(crate) fn is_set(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Writes to a linker script where the sets go that are writable, or those that are not: each is one
-/// output section that is a root of the garbage collection.
+/// Writes the sets that are writable, or those that are not, to a linker script. Each set becomes one output section,
+/// which is a root of the garbage collection.
 fn place_sets(script: &mut String, sets: &Sets, writable: bool) {
     for (name, _) in sets.iter().filter(|&(_, &of)| of == writable) {
-        // Their elements are pointers or have some; C's tracepoints do not say so.
+        // The elements contain pointers, so they are aligned to 8 bytes. C's tracepoints do not declare this alignment.
         writeln!(script, "  {name} : ALIGN(8) {{ KEEP(*({name})) }}").expect("strings take writes");
     }
 }

@@ -14,13 +14,13 @@ use object::{Endianness, elf};
 
 use super::LinkError;
 
-/// `DTRACE_FUNCNAMELEN` without the NUL, where it is smallest: on illumos, and on FreeBSD before 192 was enough for it.
+/// The smallest `DTRACE_FUNCNAMELEN` without the NUL: illumos has 128, and so had older releases of FreeBSD.
 pub const LONGEST: usize = 127;
 
-/// Gives every symbol whose name rustc has made up a name that a probe description can say, which no other symbol of
-/// the file has: the path of what was written, without types. Symbols keep their places in the table, so relocations
-/// hold; the second of a name in the order of addresses ends in `.1`. A path of more than `LONGEST` bytes loses
-/// crates and modules.
+/// Renames every symbol that rustc has mangled to a name that a probe description can contain, and that no other symbol
+/// of the file has: the path in the source, without types. Symbols keep their places in the table, so relocations stay
+/// valid. If several symbols have one path, the second one, in the order of addresses, ends in `.1`. A path of more
+/// than `LONGEST` bytes loses crates and modules at its beginning.
 ///
 /// # Errors
 /// The file's tables are damaged.
@@ -96,13 +96,13 @@ pub fn make_readable(image: &mut Vec<u8>) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Overwrites what has been read at a place of the file.
+/// Overwrites bytes of the file. The place was read before, so it is in the file.
 fn put(image: &mut [u8], place: u64, bytes: &[u8]) {
     let place = place as usize;
     image[place..place + bytes.len()].copy_from_slice(bytes);
 }
 
-/// A name for a path that is not taken, which it is from here on. `numbers` has the last number of each path.
+/// Returns an unused name for a path, and marks it as used. `numbers` has the last number of each path.
 fn unique(path: &str, taken: &mut HashSet<String>, numbers: &mut HashMap<String, u32>) -> String {
     let number = numbers.entry(path.to_owned()).or_insert(0);
     let mut name = shortened(path, LONGEST).to_owned();
@@ -126,7 +126,7 @@ fn shortened(path: &str, longest: usize) -> &str {
 /// Stands for characters that a name cannot have; between two words it becomes `_`.
 const GAP: char = ' ';
 
-/// Turns a path of Rust into one that a probe description can contain, without the arguments of generics and the trait of
+/// Converts a Rust path to a name that a probe description can contain. Removes generic arguments, and the trait of
 /// `<Type as Trait>::method`.
 fn readable(path: &str) -> String {
     let mut text = String::new();
@@ -142,7 +142,7 @@ fn write_path(path: &str, text: &mut String) {
     while let Some(next) = rest.chars().next() {
         if next == '<' {
             let (inner, behind) = bracketed(rest);
-            // Before a path it is the type of the path; after a name, the arguments of the name.
+            // Brackets before a path contain its type; brackets after a name contain generic arguments.
             if text.is_empty() || text.ends_with(GAP) {
                 write_path(self_type(inner), text);
             }

@@ -1,4 +1,4 @@
-//! The seal of a module: the checksum of its file, behind everything that the file's tables refer to.
+//! The seal of a module: a checksum of its file, at the end of the file, after all contents.
 //!
 //! Most bytes of a module can be changed into others that are as sound by every rule: a call leads to another function, a
 //! number is another number. So the link appends a checksum, and the check refuses a file that does not match its own. No

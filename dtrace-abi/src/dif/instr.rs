@@ -16,7 +16,7 @@ impl Instr {
     pub const NOP: Self = Self::three(Opcode::Nop, 0, 0, 0);
     /// `flushts`: empties the tuple stack.
     pub const FLUSHTS: Self = Self::three(Opcode::Flushts, 0, 0, 0);
-    /// `popts`.
+    /// `popts`: removes the last entry from the tuple stack.
     pub const POPTS: Self = Self::three(Opcode::Popts, 0, 0, 0);
 
     /// Three registers (`DIF_INSTR_FMT`), or other operands in their fields.

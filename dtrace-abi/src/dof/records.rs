@@ -11,7 +11,7 @@ layout! {
         actions: u32,
         /// Zero.
         pad: u32,
-        /// The consumer's own argument.
+        /// A number that the consumer chooses and gets back.
         uarg: u64,
     }
 }
@@ -21,13 +21,13 @@ layout! {
     pub struct ProbeDesc {
         /// Section of the strings.
         strings: u32,
-        /// Provider.
+        /// Offset of the provider's name in the strings.
         provider: u32,
-        /// Module.
+        /// Offset of the module's name in the strings.
         module: u32,
-        /// Function.
+        /// Offset of the function's name in the strings.
         function: u32,
-        /// Name.
+        /// Offset of the probe's name in the strings.
         name: u32,
         /// Number of the probe, or 0.
         id: u32,
@@ -47,7 +47,7 @@ layout! {
         keys: u32,
         /// The argument, or the offset of a format.
         arg: u64,
-        /// The consumer's own argument.
+        /// A number that the consumer chooses and gets back.
         uarg: u64,
     }
 }

@@ -89,7 +89,7 @@ layout! {
 }
 
 impl Section {
-    /// Returns whether it is loaded.
+    /// Returns whether the section has the flag [`LOAD`].
     pub const fn is_loaded(&self) -> bool {
         self.flags & LOAD != 0
     }

@@ -149,7 +149,7 @@ pub const fn decode(word: u32) -> Option<Instruction> {
         return Some(instruction);
     }
     if second.0 == 31 {
-        // The immediates are negative.
+        // This bit pattern has a negative immediate: the stack pointer decreases.
         if word & 0xffe0_0000 == 0xa9a0_0000 {
             let registers = [register, Register::of(word >> 10)];
             let bytes = 8 * (64 - (word >> 15 & 63)) as u16;

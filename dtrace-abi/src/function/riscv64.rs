@@ -133,7 +133,7 @@ pub enum Instruction {
         link: Register,
         /// The register with the target.
         to: Register,
-        /// A constant that is added to it.
+        /// A constant that is added to the register.
         offset: i32,
     },
 }

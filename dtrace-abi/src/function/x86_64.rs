@@ -244,7 +244,7 @@ impl Cursor<'_> {
         (register.0 < 4 || self.rex != 0).then_some(register)
     }
 
-    /// The two operands of a ModRM byte.
+    /// Reads a ModRM byte, and returns its two operands.
     fn operands(&mut self) -> Option<(Register, Place)> {
         let byte = self.byte()?;
         let register = self.register(byte >> 3, 4);
@@ -416,7 +416,7 @@ impl Cursor<'_> {
         Some(Width::Byte)
     }
 
-    /// The three bits of a ModRM byte that select the operation, and its operand, if that is a register.
+    /// Reads a ModRM byte, and returns the three bits that select the operation, and the operand if it is a register.
     fn digit(&mut self) -> Option<(u8, Register)> {
         let (digit, place) = self.operands()?;
         Some((digit.0 & 7, place.register()?))
@@ -429,7 +429,7 @@ impl Cursor<'_> {
         to: Register,
         short: bool,
     ) -> Option<Instruction> {
-        // 0x83 has a short constant, but is not for bytes.
+        // Opcode 0x83 has a constant of one byte, but operates on longer registers.
         let width = if opcode == 0x83 { self.width() } else { self.only(opcode, [to, to])? };
         let value = if short { self.short()? } else { self.long()? };
         let from = Operand::Immediate(value.into());

@@ -49,8 +49,8 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Loads an element of an associative array. A missing element that is by reference is created: zeroes in scratch
-    /// space.
+    /// Loads an element of an associative array. If the element is missing and its value is by reference, loads zeroes
+    /// from scratch space.
     fn associative(
         &mut self,
         node: &Node,

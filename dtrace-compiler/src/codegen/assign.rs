@@ -1,4 +1,4 @@
-//! Stores.
+//! Generates stores to variables and memory.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::{Instr, Opcode, Register};

@@ -100,7 +100,8 @@ impl Gen<'_, '_> {
     /// Returns the arguments of a subroutine that the kernel receives.
     fn checked<'n>(&self, node: &Node, subr: Subr, args: &'n [Node]) -> Result<&'n [Node]> {
         match (subr, args) {
-            // Whether to keep a single group of zeroes: always.
+            // The second argument selects whether a single group of zeroes is kept. The kernel always keeps it, so only
+            // the address is passed.
             (Subr::InetNtoa6, [address, strict]) => {
                 if strict.int().is_none() {
                     let message = "inet_ntoa6( ) argument #2 must be an integer constant";

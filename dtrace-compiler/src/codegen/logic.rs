@@ -58,7 +58,7 @@ impl Gen<'_, '_> {
         self.registers.free(register);
         self.emit(Instr::branch(Opcode::Be, otherwise));
         let from = self.node(yes)?;
-        // The register of the result is known after the second operand.
+        // The result's register is known only after the second operand, so a nop reserves the place of the `mov`.
         let mov = self.lines.len();
         self.emit(Instr::NOP);
         self.registers.free(from);

@@ -60,11 +60,12 @@ struct Gen<'s, 'a> {
     depth: u32,
     /// The place of the node that is being generated.
     place: Place,
-    /// The place of the instructions: that of the node, or of the use of an inline or translator around it.
+    /// The place that is stored with the instructions: that of the node. Within an inline or a translator, that of its
+    /// use in the program.
     origin: Place,
     /// The number of inlines and translators around the node.
     expanded: u32,
-    /// Whether keys and arguments are kept in registers as briefly as possible.
+    /// Whether each key or argument is computed just before its push, to use few registers.
     frugal: bool,
 }
 

@@ -25,7 +25,7 @@ impl Gen<'_, '_> {
         self.emit(Instr::two(Opcode::Mov, most, size));
         self.emit_at(fits, Instr::NOP);
         self.registers.free(most);
-        // Including the NUL at the end.
+        // Adds one for the terminating NUL.
         self.with_int(Opcode::Add, size, 1)?;
         let instead = self.int(INSTEAD.into())?;
         self.emit(Instr::FLUSHTS);

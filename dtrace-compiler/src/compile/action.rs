@@ -273,7 +273,7 @@ fn trace(
     Ok(print.then(|| session.types().printed(session.ty(arg)).into_bytes()))
 }
 
-/// Returns the number of frames: that of the call, or that of an option; 0 for the kernel's default. None has more than
+/// Returns the number of frames: the one in the call, or the value of an option; 0 for the kernel's default. At most
 /// `maxframes`.
 fn frames(session: &Session<'_>, said: Option<u64>, option: OptionId) -> u64 {
     let options = &session.state.options;

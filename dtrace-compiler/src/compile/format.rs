@@ -23,9 +23,9 @@ pub(super) struct Conversion {
     pub name: String,
     /// `*` before the point.
     pub width_argument: bool,
-    /// `*` after it.
+    /// `*` after the point: the precision is an argument.
     pub precision_argument: bool,
-    /// `@`
+    /// `@`: the conversion shows the value of an aggregation.
     pub aggregation: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The probes of a clause that uses arguments by name.
+//! Compiles clauses that use arguments by name, once for each group of probes.
 //!
 //! The positions of an argument depend on the probe. So a clause with names is compiled once for each group of probes with the
 //! same arguments, under descriptions that match no other probes.

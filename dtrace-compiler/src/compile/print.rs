@@ -13,7 +13,7 @@ use crate::types::Type;
 /// The file name of `freopen("")`: the original output (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
 
-/// The use of a format.
+/// A format in a call, and the values to which it applies.
 struct Values<'n> {
     /// The function's name.
     function: &'n str,
@@ -111,8 +111,8 @@ pub(super) fn printa(
                     let values = keys(session, agg);
                     let function = session.ident(agg).agg_function;
                     let function = function.and_then(|id| session.ident(id).function);
-                    // One format shows several aggregations, and FreeBSD 13 shows a negative sum beside a count() as
-                    // negative: treating all as signed does no harm.
+                    // If one format shows several aggregations, all are treated as signed. FreeBSD 13 does the same if
+                    // a sum is printed beside a count().
                     let aggregation = match function {
                         _ if aggs.len() > 1 => Some(Action::Sum),
                         Some(Function::Agg(action)) => Some(action),

@@ -5,8 +5,8 @@ use dtrace_abi::System;
 /// Names with the numbers of each system.
 const TABLE: &str = include_str!("constants.txt");
 
-/// Returns the names and numbers of a system, as errno.d, signal.d, io.d and ip.d of dtrace(1) have them. A system that is not known has
-/// only the protocols.
+/// Returns the names and numbers of a system, as in errno.d, signal.d, io.d and ip.d of dtrace(1). For an unknown
+/// system, returns only the protocols.
 pub fn constants(system: System) -> impl Iterator<Item = (&'static str, i32)> {
     let column = match system {
         System::Other => None,

@@ -1,7 +1,7 @@
 //! Defines the types and constants that an image declares.
 //!
-//! Members have the declared offsets of Rust, not those of C's layout. Data that D cannot represent are arrays of
-//! bytes.
+//! Members have their declared offsets in Rust, which may differ from those of C's layout. Data that D cannot represent
+//! become arrays of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,8 @@ fn enumeration(types: &mut Types, of: &Enum) -> TypeId {
 
 struct Definer<'a, 't> {
     types: &'t mut Types,
-    /// By tag (structs and unions share a namespace): the struct, its type, and the type of its name.
+    /// The structs by their tags, each with its type, and the type of its name in C. Structs and unions share a
+    /// namespace.
     structs: BTreeMap<&'a str, (&'a Struct, TypeId, TypeId)>,
     done: BTreeSet<&'a str>,
 }
@@ -110,7 +111,7 @@ impl<'a> Definer<'a, '_> {
                 self.types.size(ty) == each && field.offset.is_multiple_of(align.max(1))
             })
             .map(|(ty, _)| ty)
-            // A word of a machine whose words differ from D's.
+            // A pointer or number may have another size on the traced machine than in D.
             .or_else(|| self.word(&field.c_type, each, field.offset));
         let counts = || field.dimensions.iter().map(|&count| u32::try_from(count));
         match element.filter(|_| whole && counts().all(|count| count.is_ok())) {

@@ -45,7 +45,7 @@ pub enum DeclaredError {
     /// Two constants have one name.
     #[error("two constants have the C name {0}: rename one with `#[c_name = \"...\"]`")]
     Constant(String),
-    /// A field of a struct is outside of it, or overlaps another one.
+    /// A field of a struct ends beyond the struct, or overlaps another field.
     #[error(
         "the fields of {0} overlap, or end beyond its size: correct its implementation of \
              `CType`"
@@ -77,7 +77,7 @@ pub fn processes() -> Vec<u8> {
 pub struct Declarations {
     /// The names of the module's providers, without duplicates. Empty for several modules.
     pub providers: Vec<String>,
-    /// Their probes whose arguments have names, each once; none whose declarations differ.
+    /// The probes whose arguments have names, each once. Probes with contradicting declarations are left out.
     pub probes: Vec<Probe>,
     /// Their structs and unions, each once.
     pub structs: Vec<Struct>,
@@ -348,7 +348,8 @@ impl Declarations {
         }
     }
 
-    /// Sorts the probes, and removes duplicates and those whose declarations differ: their names mean different arguments.
+    /// Sorts the probes, and removes duplicates. Also removes probes with contradicting declarations, whose names are
+    /// ambiguous.
     fn settle_probes(&mut self) {
         self.probes.sort_by(|a, b| (&a.provider, &a.name).cmp(&(&b.provider, &b.name)));
         self.probes.dedup();

@@ -41,14 +41,14 @@ impl<'a> Cursor<'a> {
         Some(first)
     }
 
-    /// Eats `count` bytes, or as many as there are.
+    /// Consumes `count` bytes, or all remaining bytes if there are fewer.
     pub fn bump_by(&mut self, count: usize) {
         let count = count.min(self.rest.len());
         self.rest = &self.rest[count..];
         self.eaten += count;
     }
 
-    /// Eats the next byte if it is wanted.
+    /// Consumes the next byte if `wanted` accepts it.
     pub fn eat_if(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
         let eat = self.first().is_some_and(wanted);
         if eat {

@@ -49,8 +49,8 @@ const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'`')
 }
 
-/// A `/` divides, unless the end, `;`, `{` or another `/` comes next: then it ends a predicate. This includes a `/`
-/// that begins a comment, as in dtrace(1).
+/// Lexes a `/`. It is a division, unless the end, `;`, `{` or another `/` follows: then it ends a predicate. As in
+/// dtrace(1), a `/` that begins a comment counts as another `/`.
 fn slash(cursor: &mut Cursor<'_>) -> TokenKind {
     let mut ahead = *cursor;
     ahead.bump();

@@ -50,7 +50,7 @@ fn line_comment(cursor: &mut Cursor<'_>) -> bool {
     true
 }
 
-/// A comment, whose beginning has been seen but not eaten.
+/// Lexes a comment. The cursor is before its opening `/*`.
 fn comment(cursor: &mut Cursor<'_>) -> TokenKind {
     cursor.bump();
     cursor.bump();
@@ -69,13 +69,13 @@ fn comment(cursor: &mut Cursor<'_>) -> TokenKind {
             (Some(_), _) => {
                 cursor.bump();
             }
-            // A comment that is not closed ends with the source, as in dtrace(1).
+            // An unclosed comment extends to the end of the source, as in dtrace(1).
             (None, _) => return TokenKind::Blank,
         }
     }
 }
 
-/// Digits of an integer and its suffix, whose first digit has been seen but not eaten.
+/// Lexes the digits and the suffix of an integer. The cursor is before its first digit.
 fn integer(cursor: &mut Cursor<'_>) {
     let hex = matches!(cursor.rest(), [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit());
     if hex {

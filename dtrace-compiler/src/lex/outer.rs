@@ -1,4 +1,4 @@
-//! The vocabulary of probe descriptions, which have `-`, `*`, `?` and brackets in their names.
+//! The lexer for probe descriptions, whose names may contain `-`, `*`, `?` and brackets.
 
 use super::{Cursor, Punct, TokenKind, comment, integer, is_blank, line_comment};
 

@@ -46,7 +46,7 @@ fn a_slash_ends_a_predicate_before_a_brace() {
     for end in ["/ {", "/\n\n{", "/;", "/", "/ /"] {
         assert_eq!(kinds(end)[0], TokenKind::EndPredicate, "{end:?}");
     }
-    // dtrace(1) takes a comment's beginning for the next predicate's.
+    // dtrace(1) interprets the beginning of the comment as the beginning of the next predicate.
     assert_eq!(kinds("a / /* c */ b")[1], TokenKind::EndPredicate);
 }
 
@@ -88,7 +88,7 @@ fn probe_descriptions() {
 fn comments() {
     assert_eq!(texts("a /* b\n * c */ d /* open"), ["a", "d"]);
     assert_eq!(all(Vocabulary::Expr, "/* /* */")[0].0, TokenKind::NestedComment);
-    // Not dtrace(1)'s.
+    // `//` comments, which dtrace(1) does not have.
     assert_eq!(texts("a // b /* c\nd // e */"), ["a", "d"]);
     assert_eq!(texts("x//* c */ {"), ["x", "/", "{"]);
     let outside: Vec<_> = all(Vocabulary::Clause, "// a\nBEGIN").iter().map(|t| t.1).collect();

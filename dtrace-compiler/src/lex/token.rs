@@ -9,7 +9,7 @@ pub enum Vocabulary {
     Expr,
 }
 
-/// A token: what it is, and how many bytes of the source it takes.
+/// A token: its kind, and its length in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The kind.
@@ -27,7 +27,7 @@ pub enum TokenKind {
     Blank,
     /// A line that begins with `#`.
     Control,
-    /// A comment within which another one begins.
+    /// A comment that contains the beginning of another comment.
     NestedComment,
     /// A name, a keyword, a symbol with its scope.
     Word,
@@ -45,13 +45,13 @@ pub enum TokenKind {
     Char,
     /// A character that the line's end cuts off.
     CharCut,
-    /// `$1`.
+    /// A macro argument: `$1`.
     MacroArg,
-    /// `$$1`.
+    /// A macro argument as a string: `$$1`.
     MacroArgStr,
-    /// `$name`.
+    /// A macro variable: `$name`.
     MacroVar,
-    /// `$$name`.
+    /// A macro variable as a string: `$$name`.
     MacroVarStr,
     /// A description of probes.
     ProbeSpec,
@@ -72,7 +72,7 @@ macro_rules! puncts {
         }
 
         impl Punct {
-            /// All, longer ones before those that they begin with.
+            /// All punctuation; a longer one precedes those with which it begins.
             pub(super) const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Returns its text.

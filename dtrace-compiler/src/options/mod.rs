@@ -20,7 +20,7 @@ use table::Setter;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     values: [i64; OptionId::ALL.len()],
-    /// Programs that are less stable are refused (`amin`).
+    /// The least stability that programs must have (`amin`).
     pub minimum_stability: Option<Attribute>,
     /// Macro arguments that the program does not use are allowed (`argref`).
     pub unused_arguments: bool,

@@ -29,7 +29,7 @@ pub struct OptionInfo {
 /// The value that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// None: the option is on once it is named.
+    /// No value: naming the option turns it on.
     Flag,
     /// `yes` or `no`; an option without a value is on.
     Switch,
@@ -105,7 +105,7 @@ pub(super) enum Setter {
     Number(OptionId),
     /// In a flag.
     Flag(fn(&mut Options) -> &mut bool),
-    /// By parsing its value.
+    /// By a function that parses the value.
     Value(fn(&mut Options, &str) -> Result<(), OptionError>),
     /// Not at all: the command line stores it, or it has no effect.
     None,
@@ -460,7 +460,7 @@ pub const ALL: &[OptionInfo] = {
 pub(super) fn defaults() -> Options {
     let mut options = Options::default();
     for option in ALL.iter().filter(|option| option.id().is_some()) {
-        // A default that is no value leaves the choice to the kernel.
+        // If the default is not a valid value, the option stays unset, and the kernel chooses the value.
         let _ = options.set(option.name, Some(option.default));
     }
     options

@@ -80,7 +80,7 @@ impl Parser<'_> {
             }
             _ => return self.error(ErrTag::PragmaMalform, MALFORMED_LINE),
         }
-        // The newline after it was not read yet.
+        // Less one, because the newline after the control line is still to be read.
         self.line = u32::try_from(line).unwrap_or(u32::MAX).saturating_sub(1);
         Ok(())
     }

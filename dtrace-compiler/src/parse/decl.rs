@@ -13,9 +13,9 @@ use crate::syntax::{
 pub(super) enum Where {
     /// In a declaration.
     Declaration,
-    /// In a parameter, where `self` and `this` are no classes.
+    /// In a parameter, where `self` and `this` are not storage classes.
     Parameter,
-    /// In a field or a name of a type, where there are no classes at all.
+    /// In a field or a type name, where storage classes are not allowed.
     Type,
 }
 

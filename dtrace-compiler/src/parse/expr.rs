@@ -10,7 +10,7 @@ use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 type Operand = (Expr, bool);
 
 impl Parser<'_> {
-    /// Expressions with commas between them.
+    /// Parses an expression, including comma operators.
     pub(super) fn expression(&mut self) -> Result<Expr> {
         let start = self.start()?;
         let mut left = self.assignment()?;

@@ -1,7 +1,7 @@
 //! The parser: from a source to its tree.
 //!
-//! D cannot be read without knowing which names are types, so the parser asks its [`Context`], and keeps a list of
-//! those that the source itself declares. It also chooses the lexer's vocabulary and resolves macro arguments.
+//! The meaning of D depends on the names of types. So the parser queries its [`Context`], and keeps a list of the types
+//! that the source itself declares. It also selects the lexer's vocabulary and resolves macro arguments.
 
 mod control;
 mod decl;
@@ -66,7 +66,7 @@ pub trait Context {
 /// A parsed source.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree, up to the error.
+    /// The tree; if there is an error, the part before it.
     pub program: Program,
     /// The error, if there is one.
     pub error: Option<Box<Error>>,
@@ -99,7 +99,7 @@ struct Parser<'a> {
     brackets: u32,
     braces: u32,
     depth: u32,
-    /// Whether the current declaration has its type already, so that no other name can be a type.
+    /// Whether the current declaration already has its type, so that further names are not types.
     typed: bool,
     /// Whether it has `short`, `long`, `signed`, `unsigned`, or a word like `struct`, which suffice for a type.
     sized: bool,

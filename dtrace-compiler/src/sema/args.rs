@@ -116,7 +116,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// Returns the type of an argument from the provider's text, and whether it is in a process.
+    /// Returns the type that a provider names for an argument, and whether the value is in the memory of a process.
     pub(super) fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
         let (name, user) = match name.strip_prefix("userland ") {
             Some(name) => (name, true),

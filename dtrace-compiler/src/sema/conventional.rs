@@ -9,7 +9,7 @@ use super::Session;
 use crate::parse::{self, Context};
 use crate::syntax::ItemKind;
 
-/// Modules whose types these are.
+/// The modules to which these types belong.
 const KERNELS: [&str; 4] = ["kernel", "genunix", "unix", "vmlinux"];
 
 /// The declarations by their names: `uid_t`, `struct in6_addr`, `AF_INET`.

@@ -21,8 +21,8 @@ const INTS: [(&str, u64); 6] = [
 ];
 
 impl Session<'_> {
-    /// Returns the type of a constant: the first one, starting from that of its suffix, into which it fits. A decimal
-    /// constant does not become unsigned.
+    /// Returns a constant with its type: the first type that can hold it, beginning with the type of its suffix. A
+    /// decimal constant does not become unsigned.
     pub fn constant(&mut self, place: Place, int: IntLit) -> Result<Node> {
         let first = usize::from(int.unsigned) + 2 * usize::from(int.longs);
         let step = if int.decimal || int.unsigned { 2 } else { 1 };
@@ -43,7 +43,7 @@ impl Session<'_> {
         )
     }
 
-    /// An `int`.
+    /// Returns a constant of type `int`.
     pub fn int_node(&self, place: Place, value: u64) -> Node {
         let mut node = Node::new(place, Kind::Int(value));
         self.assign_type(&mut node, self.types().special().int, false);

@@ -63,17 +63,17 @@ pub(crate) struct Flags {
 /// The rule by which the type of a name is found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cooking {
-    /// By its declaration or first assignment.
+    /// By the declaration or the first assignment of the name.
     Known,
-    /// By this name.
+    /// The type has this name.
     Named(String),
     /// A function with this prototype.
     Prototype(String),
     /// An associative array or an aggregation.
     Keys,
-    /// `args`.
+    /// The name is `args`.
     Args,
-    /// `uregs`.
+    /// The name is `uregs`.
     Regs,
     /// An inline.
     Inline,

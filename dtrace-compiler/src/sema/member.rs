@@ -1,4 +1,4 @@
-//! `.` and `->`.
+//! Cooks the operators `.` and `->`.
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;

@@ -55,7 +55,7 @@ pub(crate) enum Kind {
         keys: Vec<Node>,
         func: Option<Box<Node>>,
     },
-    /// A type, where a value could stand: before a cast.
+    /// An operator with one operand.
     Unary(UnaryOp, Box<Node>),
     Binary(BinaryOp, Box<Node>, Box<Node>),
     Assign(Option<BinaryOp>, Box<Node>, Box<Node>),

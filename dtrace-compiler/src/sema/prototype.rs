@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::syntax::{Class, Param};
 use crate::types::TypeId;
 
-/// The rules for parameters.
+/// The exceptions that a declaration of parameters allows.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
-    /// `...`
+    /// `...` is allowed.
     pub variable: bool,
     /// `(void)`
     pub void: bool,
-    /// No name.
+    /// A parameter without a name is allowed.
     pub anonymous: bool,
     /// A duplicate name.
     pub repeated: bool,
@@ -32,7 +32,7 @@ impl Allowed {
 pub(crate) type Parameter = (Option<TypeId>, Option<String>);
 
 impl Session<'_> {
-    /// Returns the types and names of parameters after checking the rules; `(void)` has none.
+    /// Checks parameters against the rules, and returns their types and names. `(void)` means no parameters.
     pub fn parameters(
         &mut self,
         params: &[Param],

@@ -192,7 +192,7 @@ impl Session<'_> {
         format!("{user}{name}")
     }
 
-    /// Returns the name that an inline stands for, if it is one.
+    /// Returns the name to which an inline refers; a name that is not an inline stays unchanged.
     pub fn resolve(&self, mut id: IdentId) -> IdentId {
         while let Some(root) =
             self.ident(id).inline.as_ref().and_then(|inline| inline.root.as_ref())

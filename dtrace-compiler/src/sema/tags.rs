@@ -137,7 +137,7 @@ impl Session<'_> {
         Ok((Some(ty), name))
     }
 
-    /// Defines an enum; its enumerators are inlines.
+    /// Defines an enum, with an inline for each enumerator.
     pub fn define_enum(&mut self, tag: Option<&str>, enumerators: &[Enumerator]) -> Result<TypeId> {
         let name = format!("enum {}", tag.unwrap_or("(anon)"));
         let empty = Type::Enum { tag: tag.map(String::from), values: Vec::new() };

@@ -161,7 +161,7 @@ pub struct Enumerator {
     pub place: Place,
 }
 
-/// A declarator: a name (or none), and how its type derives from the type before it.
+/// A declarator: an optional name, and the steps from the name to its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarator {
     /// The name.
@@ -206,8 +206,8 @@ pub enum Param {
 /// A type name: a declaration without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
-    /// The first words.
+    /// The specifiers.
     pub specs: Specs,
-    /// The rest.
+    /// The declarator, without a name.
     pub declarator: Declarator,
 }

@@ -27,7 +27,7 @@ pub enum ExprKind {
     Unary(UnaryOp, Box<Expr>),
     /// An operator with two.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    /// `=`, or the operator before it.
+    /// An assignment: `=`, or a compound assignment with this operator.
     Assign(Option<BinaryOp>, Box<Expr>, Box<Expr>),
     /// `? :`.
     Ternary(Box<Expr>, Box<Expr>, Box<Expr>),
@@ -54,7 +54,7 @@ pub enum ExprKind {
 pub struct IntLit {
     /// Its value.
     pub value: u64,
-    /// Whether it begins with a digit that is not zero. (Others have more types to choose from.)
+    /// Whether it is decimal. Octal and hexadecimal integers may also have unsigned types.
     pub decimal: bool,
     /// Whether it has a `u`.
     pub unsigned: bool,

@@ -8,7 +8,7 @@ use crate::place::Place;
 pub struct Program {
     /// The items.
     pub items: Vec<Item>,
-    /// The line in which the source ends.
+    /// The place of the end of the source.
     pub end: Place,
 }
 
@@ -59,11 +59,11 @@ pub struct Clause {
     pub probes: Vec<ProbeSpec>,
     /// The condition under which the actions run.
     pub predicate: Option<Expr>,
-    /// The statements; `None` without braces.
+    /// The statements; `None` if the clause has no braces.
     pub body: Option<Vec<Stmt>>,
 }
 
-/// The probe descriptions.
+/// A probe description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
     /// The probes that a description matches.

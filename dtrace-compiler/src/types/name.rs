@@ -4,7 +4,7 @@ use super::store::Types;
 use super::ty::{Type, TypeId};
 
 impl Types {
-    /// A type's name.
+    /// Returns the name of a type.
     pub fn name(&self, id: TypeId) -> String {
         if id == self.special().function_pointer {
             return "function pointer".into();

@@ -32,15 +32,15 @@ impl Types {
         let shape = u64::from_str_radix(shape, 16).map_err(|_| name)?;
         let mut shapes = HashMap::new();
         let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id, &mut shapes) == shape;
-        // In the same run it has the same number.
+        // In the same run, the type has the same number, so that number is tried first.
         let same = Some(TypeId(number)).filter(|id| (id.0 as usize) < self.types.len());
         let all = (0..self.types.len() as u32).map(TypeId);
         same.into_iter().chain(all).find(is_it).ok_or(name)
     }
 
-    /// Returns a hash that two types share only if `print` shows data of both in the same way: names, sizes, offsets
-    /// and values of all parts. Targets of pointers count only by name. `shapes` caches results, because a type may be
-    /// in another one along too many paths.
+    /// Returns a hash of everything that affects how `print` shows data of a type: names, sizes, offsets and values of
+    /// all parts. Targets of pointers count only by name. `shapes` caches results, because the number of paths to a
+    /// nested type can grow exponentially.
     fn shape(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> u64 {
         if let Some(&shape) = shapes.get(&id) {
             return shape;
@@ -59,7 +59,7 @@ impl Types {
     fn describe(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> String {
         let mut to = self.name(id);
         if id == self.special.string {
-            // The size of the record shows the size of the string.
+            // The size of a string is not part of its shape: the size of the record gives it.
             return to;
         }
         // Writing to a string does not fail.

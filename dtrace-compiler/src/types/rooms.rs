@@ -1,5 +1,5 @@
-//! Names of types that modules declare. Each module has a room of its own, so that two modules can declare different structs of
-//! one name.
+//! The *rooms* of modules: each holds the types that one module declares, by name. So two modules can declare different
+//! structs with one name.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ impl Types {
         self.rooms.rooms.iter().position(|room| room.module == module)
     }
 
-    /// Returns the room of a module; creates it if there is none.
+    /// Returns the index of a module's room, after creating the room if necessary.
     pub(crate) fn make_room(&mut self, module: &str) -> usize {
         self.room(module).unwrap_or_else(|| {
             self.rooms.rooms.push(Room { module: module.into(), named: HashMap::new() });
@@ -20,7 +20,7 @@ impl Types {
         })
     }
 
-    /// Sets the room of further declarations; `None` is for those of the program.
+    /// Sets the room to which new declarations are added; `None` for declarations of the program.
     pub(crate) fn declare_in(&mut self, room: Option<usize>) {
         self.rooms.declaring = room;
     }

@@ -40,7 +40,7 @@ impl Types {
         id
     }
 
-    /// Returns the pointer to a type: always the same one.
+    /// Returns the pointer type to a type. The same type always has the same pointer type.
     pub fn pointer(&mut self, to: TypeId) -> TypeId {
         if let Some(&pointer) = self.pointers.get(&to) {
             return pointer;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use dtrace_abi::dif::CtfKind;
 
-/// The most levels of a type: pointers and arrays that lead to each other, or arrays and structs within each other. Kernels
-/// declare types, and the functions that work on them recurse.
+/// The greatest number of levels of a type: of pointers and arrays that refer to each other, or of nested arrays and
+/// structs. Functions recurse through types, and kernels declare them, so the number is limited.
 pub(crate) const DEEPEST: u32 = 800;
 
 /// A type, by its index in a table.
@@ -108,7 +108,7 @@ pub(crate) struct Special {
 pub(super) struct Extent {
     /// Of a struct or union: the alignment in bytes.
     pub(super) align: u64,
-    /// Of a struct or union: the levels of its deepest member.
+    /// The number of levels of the deepest member of a struct or union.
     pub(super) levels: u32,
     /// Pointers and arrays from here to the next struct, union or plain type.
     pub(super) links: u32,
@@ -118,9 +118,9 @@ pub(super) struct Extent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {
     pub(super) rooms: Vec<Room>,
-    /// The room that a type belongs to.
+    /// For each type that a module declares, the index of its room.
     pub(super) owners: HashMap<TypeId, usize>,
-    /// The room that declarations go to; `None`: those of the program.
+    /// The room to which new declarations are added; `None` for declarations of the program.
     pub(super) declaring: Option<usize>,
     /// The room that is searched first: that of the module whose probe is compiled for.
     pub(super) near: Option<usize>,

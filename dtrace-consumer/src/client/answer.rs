@@ -55,7 +55,7 @@ pub struct Site {
     pub function: Option<(String, u64)>,
     /// Its state.
     pub state: SiteState,
-    /// The address of its cold block, its target while it is enabled.
+    /// The address of its cold block, to which the enabled site jumps.
     pub target: u64,
     /// Whether a jump reaches the target.
     pub in_reach: bool,
@@ -141,7 +141,7 @@ pub(super) fn probe(of: dtrace_protocol::Probe<'_>) -> Probe {
 }
 
 impl Probe {
-    /// Bytes that it takes.
+    /// Returns its size in memory, in bytes.
     pub(super) const fn bytes(&self) -> u64 {
         let Self { provider, module, function, name, .. } = self;
         let names = provider.len() + module.len() + function.len() + name.len();
@@ -150,7 +150,7 @@ impl Probe {
 }
 
 impl Site {
-    /// Bytes that it takes.
+    /// Returns its size in memory, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let name = self.function.as_ref().map_or(0, |(name, _)| name.len());
         (size_of::<Self>() + name) as u64
@@ -158,7 +158,7 @@ impl Site {
 }
 
 impl ArgType {
-    /// Bytes that it takes.
+    /// Returns its size in memory, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let translated = self.translated.as_ref().map_or(0, String::len);
         (size_of::<Self>() + self.native.len() + translated) as u64
@@ -167,7 +167,7 @@ impl ArgType {
 
 #[cfg(feature = "render")]
 impl Symbol {
-    /// Bytes that it takes.
+    /// Returns its size in memory, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.module.len() + self.name.len()) as u64
     }

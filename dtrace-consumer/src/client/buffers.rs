@@ -15,7 +15,7 @@ impl Client {
     /// See [`open`](Self::open); [`ClientError::Damaged`] if the content is lost.
     pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
         let Piece { size, oldest, mut snapshot, mut packed } = self.piece(cpu, buffer, 0)?;
-        // Before any more of it is taken.
+        // The share is charged before memory is allocated.
         let mut share = self.budget.share(Use::Buffers);
         share.add(size as u64)?;
         let over = OverBudget { what: Use::Buffers, limit: self.budget.limit() };

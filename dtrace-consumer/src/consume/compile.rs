@@ -115,7 +115,7 @@ fn failed(
     let similar = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
     let unmatched = hint::description(&error.message).and_then(|description| {
         // The error of the program is reported even if the kernel fails now.
-        // Without sending functions (`--kernel`).
+        // Does not send functions to the kernel (`--kernel`).
         let all = |client: &mut Client| client.list(&Description::default().to_string());
         let probes = trace.kernel().ask(all).unwrap_or_default();
         hint::hint(description, &probes)

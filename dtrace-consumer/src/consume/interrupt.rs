@@ -20,8 +20,8 @@ impl Interrupt {
         Self { raised: AtomicBool::new(false), compiling: AtomicBool::new(false) }
     }
 
-    /// Raises the flag. Returns whether the caller has to end the process at once: the flag was raised before, or programs are
-    /// being compiled, so that nothing has begun that could end in order.
+    /// Raises the flag. Returns whether the caller must end the process at once: if the flag was raised before, or
+    /// while programs are being compiled, when there is no trace yet to end in order.
     ///
     /// Callable from a signal handler.
     pub fn raise(&self) -> bool {

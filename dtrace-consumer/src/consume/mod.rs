@@ -37,7 +37,7 @@ pub struct Target {
     pub name: Option<String>,
     /// The connection to the kernel.
     pub client: Client,
-    /// The process of this machine that the kernel is, if it is one: its files have names of inlined functions.
+    /// The process ID, if the kernel is a process of this machine: its files give the names of inlined functions.
     pub process: Option<u32>,
 }
 

@@ -33,7 +33,7 @@ enum Step {
     Continue,
     /// The run is over, and all records are read.
     Ended,
-    /// The connection to the last kernel is lost; what was read before is still to be shown.
+    /// The connection to the last kernel is lost. The data that were read before still have to be shown.
     Lost(ClientError),
 }
 

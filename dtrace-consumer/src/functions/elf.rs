@@ -125,8 +125,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Symbols, ReadError> {
         let text = Text { address: section.address(), bytes: section.data()? };
         texts.insert(section.index().0, text);
     }
-    // Symbols of one address are names of one function. The longest size has its whole text; of several names, people know the one
-    // with the fewest underscores at its begin: `free`, not `__libc_free`.
+    // Symbols with the same address are names of one function. The longest size covers its whole text. Of several
+    // names, the best known one has the fewest leading underscores: `free`, not `__libc_free`.
     let mut symbols: BTreeMap<(usize, u64), (u64, &str)> = BTreeMap::new();
     // The function of an indirect symbol only chooses one of several others.
     let is_indirect = |symbol: &object::Symbol<'_, '_>| matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
@@ -172,7 +172,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Symbols, ReadError> {
     Ok(Symbols { architecture, build_id, all })
 }
 
-/// Returns whether a symbol names no function, but a kind of contents (`$x`, `$d`) or a place within a function (`.L`).
+/// Returns whether a symbol does not name a function: mapping symbols such as `$x` and `$d`, and local labels (`.L`).
 fn is_label(name: &str) -> bool {
     name.is_empty() || name.starts_with(['$', '.'])
 }

@@ -29,7 +29,7 @@ impl Architecture {
         match self {
             Self::X86_64 => x86_64::text(address, code),
             Self::Aarch64 | Self::Riscv64 => {
-                // Hexadecimal, as assemblers take it after `.inst` and `.insn`.
+                // The bytes as a hexadecimal number, in the form that assemblers accept after `.inst` and `.insn`.
                 let digits = code.iter().rev().map(|byte| format!("{byte:02x}"));
                 ["0x".to_owned()].into_iter().chain(digits).collect()
             }

@@ -139,8 +139,8 @@ impl fmt::Display for Obstacle {
 }
 
 impl Functions {
-    /// Excludes the functions at these addresses, and all that they can reach by direct calls: those of the kernel's breakpoint
-    /// handler. Functions that do not return, such as those of a panic, are not followed.
+    /// Excludes the functions at these addresses, which the kernel's breakpoint handler calls, and all functions that
+    /// they reach by direct calls. Does not follow functions that do not return, such as those of a panic.
     pub fn exclude_reachable(&mut self, roots: &[u64]) {
         let mut open: Vec<u64> = roots.to_vec();
         while let Some(address) = open.pop() {

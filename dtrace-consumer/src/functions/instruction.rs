@@ -11,9 +11,9 @@ pub(super) enum Flow {
     Jump(u64),
     /// Continues at an address, or with the next instruction.
     Branch(u64),
-    /// Continues at an address in a register or in memory that is known to come from a table in this function.
+    /// Continues at an address that comes from a table in this function.
     Table,
-    /// Continues at an address in a register or in memory that is known to be a function's.
+    /// Continues at an address that is known to be the beginning of a function.
     TailCall,
     /// Continues at an unknown address.
     Indirect,

@@ -6,7 +6,7 @@ use dtrace_abi::function::first_crate;
 const FUNCTION: usize = dtrace_abi::limits::FUNCTION_NAME - 1;
 /// The longest name of a module in bytes (`DTRACE_MODNAMELEN`, without the terminator).
 const MODULE: usize = dtrace_abi::limits::MODULE_NAME - 1;
-/// Stands for the middle of a name that is too long.
+/// Replaces the middle of a name that is too long.
 const GAP: &str = "..";
 
 /// The module and the function of a symbol.

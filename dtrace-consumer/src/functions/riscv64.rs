@@ -61,7 +61,7 @@ fn far(address: u64, target: Register, offset: i32, before: &[&[u8]]) -> Option<
     }
 }
 
-/// Returns what an indirect jump does.
+/// Returns the effect of an indirect jump.
 fn indirect(address: u64, target: Register, offset: i32, before: &[&[u8]]) -> Flow {
     if let Some(target) = far(address, target, offset, before) {
         return Flow::Jump(target);

@@ -48,7 +48,7 @@ fn flow(decoded: &iced_x86::Instruction, before: &[iced_x86::Instruction]) -> Fl
     }
 }
 
-/// Returns what an indirect jump does.
+/// Returns the effect of an indirect jump.
 fn indirect(decoded: &iced_x86::Instruction, before: &[iced_x86::Instruction]) -> Flow {
     if decoded.op0_kind() == OpKind::Memory {
         // A table has an index; a function in a structure, such as a vtable, has none.

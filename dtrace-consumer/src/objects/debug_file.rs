@@ -21,12 +21,12 @@ use crate::budget::{Budget, Use};
 const FOLDER: &str = "usr/lib/debug";
 /// The longest build ID, in bytes. Linkers write at most 32.
 const LONGEST: usize = 64;
-/// The number of bytes that are read together for a checksum.
+/// The size in bytes of the pieces in which a file is read for its checksum.
 const PIECE: usize = 64 << 10;
 
 /// The most debug files of one process that are read.
 const FILES: u32 = 256;
-/// The most bytes of one process of which checksums are computed: some three seconds.
+/// The most bytes whose checksums are computed for one process: about three seconds of work.
 const SUMMED: u64 = 1 << 30;
 
 /// The debug files of a process that may still be read.
@@ -40,20 +40,20 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// Takes one file. Returns whether it was left.
+    /// Counts one more file. Returns `false` if the limit is reached.
     fn take_file(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
         self.0.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Takes bytes for a checksum. Returns whether they were left.
+    /// Counts bytes for a checksum. Returns `false` if the limit is reached.
     fn take_bytes(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes);
         self.0.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
-/// The properties by which a mapped file and its debug file belong together.
+/// The property by which a debug file is recognised as belonging to a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mark {
     BuildId(Vec<u8>),
@@ -124,7 +124,8 @@ fn by_link(name: &str, path: &str) -> Vec<Candidate> {
     folders.map(|folder| Candidate { path: folder.join(name), links: false }).into()
 }
 
-/// Opens a regular file. The first descriptor is no access to it: opening a device can have effects.
+/// Opens a regular file. The type is checked through a descriptor without access (`O_PATH`), because opening a device
+/// can have effects.
 fn open(root: &OwnedFd, candidate: &Candidate) -> Option<File> {
     let links = match candidate.links {
         true => ResolveFlags::NO_MAGICLINKS,

@@ -1,7 +1,8 @@
 //! Inlined functions and lines, from DWARF.
 //!
-//! gimli reads the encodings. The walk is our own: it does not recurse, however deep the file nests functions, and it charges what it
-//! keeps. What a file says twice (two units of one address, an origin of an origin) is followed a limited number of times.
+//! gimli decodes the data. The search is this module's own: it does not recurse, however deeply the file nests
+//! functions, and it charges the memory that it keeps. Ambiguous references (two units with one address, an origin of
+//! an origin) are followed a limited number of times.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -361,7 +362,7 @@ impl Debug {
             let attributes = self.attributes(&mut entries, abbreviation)?;
             self.add_ranges(&unit.unit, &attributes, at.0, &mut all)?;
         }
-        // From here on, the cache has the charge.
+        // From now on, the cache accounts for this charge.
         let charge = (2 * size_of::<Range>() * all.len()) as u64;
         self.meter.release(charge);
         self.charge(charge);
@@ -400,7 +401,7 @@ impl Debug {
         loop {
             let (at, depth) = (entries.next_offset(), entries.next_depth());
             let innermost = frames.last().map_or(0, |frame| frame.depth);
-            // Behind the innermost function, there is none with the address.
+            // No entry after the innermost function can contain the address.
             if depth <= innermost || entries.is_empty() {
                 break;
             }

@@ -405,7 +405,7 @@ impl Image {
             }
             Parts::Unwind => parts.extend(self.debug_section(UNWIND)),
         }
-        // Parts within each other are read once.
+        // A part within another one is read once.
         parts.sort_unstable_by_key(|part| (part.start, usize::MAX - part.end));
         let mut end = 0;
         parts.retain(|part| {

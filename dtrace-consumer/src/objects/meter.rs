@@ -68,7 +68,7 @@ impl Meter {
         (result, taken)
     }
 
-    /// Takes steps. Returns whether they were left.
+    /// Counts steps. Returns `false` if a limit is reached.
     pub fn step(&self, steps: u64) -> bool {
         match (self.one.get().checked_sub(steps), self.all.get().checked_sub(steps)) {
             (Some(one), Some(all)) => {
@@ -90,7 +90,7 @@ impl Meter {
         half.saturating_sub(self.files.get() + self.kept.borrow().bytes())
     }
 
-    /// Charges memory. Returns whether there was enough.
+    /// Charges memory. Returns `false` if the limit is reached.
     pub fn keep(&self, bytes: u64) -> bool {
         let enough = bytes <= self.left() && self.kept.borrow_mut().add(bytes).is_ok();
         if !enough {

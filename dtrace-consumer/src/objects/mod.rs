@@ -81,7 +81,8 @@ struct Mapped {
 }
 
 impl Objects {
-    /// Creates the mapped files of a process. They are read when an address is asked for, and charged to the budget.
+    /// Creates the mapped files of a process. A file is read when an address in it is looked up, and charged to the
+    /// budget.
     pub fn new(id: u32, budget: &Budget) -> Self {
         let meter = Meter::new(budget);
         let process = PathBuf::from(format!("/proc/{id}"));
@@ -124,7 +125,7 @@ impl Objects {
     }
 
     fn read(&self, mapping: &Mapping) -> Option<Mapped> {
-        // A file system that has made dtrace wait once is not asked again.
+        // If a file system has blocked once, it is not accessed again.
         if self.meter.exceeded() == Some(Exceeded::Wait) {
             return None;
         }
@@ -283,7 +284,8 @@ mod tests {
         assert!(found, "{mappings:?}");
     }
 
-    /// A program that is compiled with debug information and optimised, as this one may not be.
+    /// Tests with a program that is compiled with debug information and optimisation: this test program may have
+    /// neither.
     #[test]
     fn inlined_functions_and_lines_are_found() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Stacks without the callers of a function that keeps no frame pointer: dtrace says once why they are missing.
+//! Finds stacks in which callers are missing because a function keeps no frame pointer. dtrace prints the reason once.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "<std::", "<core::",
 pub(super) struct Stacks {
     /// The program's file, with its unwind tables.
     program: OnceCell<Option<(Identity, Unwind)>>,
-    /// Whether the functions at return addresses keep a frame pointer.
+    /// For each return address, whether its function keeps a frame pointer; `None` if unknown.
     examined: RefCell<HashMap<u64, Option<bool>>>,
     /// The first function whose callers are missing.
     lonely: RefCell<Option<String>>,
@@ -37,7 +37,8 @@ impl Objects {
             return;
         }
         let keeps: Vec<_> = frames.iter().map(|frame| self.examined(*frame)).collect();
-        // A program with a function that keeps a frame pointer was compiled so. Others are of libraries.
+        // If one function keeps a frame pointer, the program was compiled with frame pointers. Functions without one
+        // come from libraries.
         if keeps.contains(&Some(true)) {
             return;
         }
@@ -77,7 +78,7 @@ impl Objects {
     /// Returns whether the function of the program at a return address keeps a frame pointer; `None` if it is unknown, or for other
     /// files.
     fn keeps_frame_pointer(&self, frame: u64) -> Option<bool> {
-        // The instruction after a call may be another function's.
+        // A return address may belong to the next function, so the call before it is looked up.
         let (mapping, _, own) = self.find(frame.checked_sub(1)?)?;
         let program = self.stacks.program.get_or_init(|| self.read_program(mapping)).as_ref();
         let (identity, unwind) = program?;
@@ -92,7 +93,7 @@ impl Objects {
         let most = self.meter.left();
         let image = image::read(&self.process, mapping, budget, most, Parts::Unwind).ok()?;
         self.meter.keep_file(image.charged());
-        // Their limits are not those of names.
+        // The unwind tables have limits of their own.
         let meter = Rc::new(Meter::with_steps(budget, STEPS));
         meter.begin();
         let unwind = Unwind::new(&Rc::new(Metered { image, meter: meter.clone() }))?;

@@ -45,7 +45,7 @@ pub(super) fn read(image: &Image, meter: &Meter) -> Vec<Function> {
             all.extend(function(image, at, &names, meter));
         }
     }
-    // Of several names of one function, the shortest.
+    // Of several names of one function, the shortest one is kept.
     all.sort_unstable_by_key(|of| (of.address, of.length, of.name));
     all.dedup_by_key(|of| of.address);
     all.shrink_to_fit();

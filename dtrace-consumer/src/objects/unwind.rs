@@ -40,7 +40,7 @@ impl Unwind {
         let mut entries = tables.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(entry) = entry else { continue };
-            // A damaged table tells nothing.
+            // A damaged table is skipped.
             let Ok(entry) = entry.parse(EhFrame::cie_from_offset) else { continue };
             if !meter.keep(2 * size_of::<(u64, usize)>() as u64) {
                 break;

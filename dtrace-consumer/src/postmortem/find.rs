@@ -21,8 +21,8 @@ impl Memory<'_> {
         self.image.is_cut
     }
 
-    /// Counts bytes that are read. Returns `None` if their sum exceeds what a consistent dump can have: its structures refer to
-    /// the same bytes repeatedly.
+    /// Counts bytes that are read. Returns `None` when the sum exceeds the limit for a consistent dump: then its
+    /// structures refer to the same bytes repeatedly.
     pub(super) fn spend(&self, bytes: u64) -> Option<()> {
         self.image.spend(bytes)
     }
@@ -72,7 +72,7 @@ impl Memory<'_> {
     }
 }
 
-/// A header that was found.
+/// The header of a framework, and its place in a segment.
 struct Found {
     segment: Segment,
     inside: u64,

@@ -63,7 +63,7 @@ impl Segment {
     }
 }
 
-/// The file.
+/// The file of a dump, and its segments.
 #[derive(Debug)]
 pub(super) struct Image {
     file: File,
@@ -72,7 +72,7 @@ pub(super) struct Image {
     pub(super) is_cut: bool,
     /// Bytes that may still be taken from it.
     left: Cell<u64>,
-    /// More was to be taken.
+    /// Whether a read has exceeded the limit.
     is_spent: Cell<bool>,
 }
 
@@ -96,7 +96,7 @@ impl Image {
                 image.elf::<elf::FileHeader64<Endianness>>(length)?;
             }
             [0x7f, b'E', b'L', b'F', ..] => image.elf::<elf::FileHeader32<Endianness>>(length)?,
-            // Memory as it is, from its first byte on.
+            // Raw memory, from address 0 on.
             _ => {
                 let all = Segment { virtual_at: 0, physical_at: 0, offset: 0, size: length };
                 image.segments.push(all);
@@ -131,8 +131,8 @@ impl Image {
         Ok(())
     }
 
-    /// Calls `look` with pieces of a segment, and where each is in it, until it gives something. Each begins `overlap` bytes
-    /// before the end of the one before.
+    /// Calls `look` with each piece of a segment and its offset in the segment. Each piece overlaps the previous one by
+    /// `overlap` bytes.
     pub(super) fn scan(
         &self,
         segment: &Segment,
@@ -184,7 +184,7 @@ impl Image {
         self.is_spent.get()
     }
 
-    /// Bytes of all memory in it: nothing in it is larger.
+    /// Returns the size of all memory in the dump. No structure in it can be larger.
     pub(super) fn size(&self) -> u64 {
         self.segments.iter().fold(0, |sum, segment| segment.size.saturating_add(sum))
     }

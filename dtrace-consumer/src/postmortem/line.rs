@@ -67,7 +67,7 @@ impl Answer {
             items(&mut frame);
             frame.seal(&mut line)
         });
-        // Each answer fits a frame.
+        // The frame is large enough for every answer, so the length is known.
         line.truncate(length.unwrap_or(0));
         line
     }
@@ -123,7 +123,7 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
             Err(error) => answer.refused(Why::Spec, &error.to_string()),
         },
         Request::Describe { probe } => match traced.probes.get(&probe) {
-            // The dump does not contain this value.
+            // A dump has no stabilities and privileges.
             Some(probe) => answer.plain(&Reply::Detail(Detail {
                 probe: wire(probe),
                 stability: [0; 3],
@@ -135,7 +135,8 @@ fn answer(traced: &Traced, frame: &Frame<'_>) -> Vec<u8> {
         },
         Request::Argument { .. } => answer.plain(&Reply::Argument(None)),
         Request::Sites { .. } => answer.plain(&Reply::Sites),
-        // The clause by which dtrace hears of faults: what it has said is in the buffers.
+        // The clause with which dtrace records faults: accepted and ignored, because the buffers already have its
+        // records.
         Request::Program { size, at, bytes } => {
             match (at as usize).saturating_add(bytes.len()) < size as usize {
                 true => answer.plain(&Reply::Done),
@@ -191,7 +192,7 @@ fn snapshot<'a>(
         SnapshotOf::Records => (&of.records, of.drops, of.errors),
         SnapshotOf::Aggregations => (&of.tuples, of.tuple_drops, 0),
     };
-    // All of them are of the same moment, which is not before any record.
+    // All buffers have the same timestamp: that of the latest record.
     let timestamp = traced.cpus.iter().map(|cpu| cpu.latest).max().unwrap_or(0);
     packed.resize(PIECE, 0);
     let (_, length) = pack(bytes.get(at as usize..).unwrap_or_default(), packed);

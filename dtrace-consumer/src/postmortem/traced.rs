@@ -363,7 +363,8 @@ impl Traced {
     }
 }
 
-/// The one of two buffers that was being filled: its note, what its state is read from, and its units.
+/// Returns the buffer of the two that the framework was filling: its note, the bytes of its fill state, and its
+/// content.
 fn buffer(
     memory: &Memory<'_>,
     (turn_at, [one, other]): (u64, [BufferNote; 2]),

@@ -21,14 +21,15 @@
 //!
 //! # Differences on purpose
 //!
-//! - `normalize` divides with the sign: half of -7 is -3, where libdtrace says 9223372036854775804; so does
-//!   `%@d` where several aggregations are printed together.
-//! - An empty string is shown as an empty string, and one with characters beyond ASCII as that string,
-//!   where libdtrace dumps their bytes.
-//! - `clear` leaves an `llquantize` its arguments, without which libdtrace cannot show it any more.
-//! - A distribution whose only value is in the last bucket of all shows it.
+//! - `normalize` is a signed division: half of -7 is -3. libdtrace prints 9223372036854775804. The same applies to
+//!   `%@d` if several aggregations are printed together.
+//! - An empty string is shown as an empty string, and a string with characters beyond ASCII is shown as text. libdtrace
+//!   prints a dump of their bytes.
+//! - `clear` keeps the arguments of an `llquantize`. In libdtrace, `clear` erases them, and the aggregation cannot be
+//!   shown any more.
+//! - A distribution is shown even if its only non-empty bucket is the very last one.
 //! - `%P` shows a port, where FreeBSD's dtrace(1) crashes.
-//! - `%T` shows the calendar's year, where libdtrace shows that of the week, which is another one around New Year.
+//! - `%T` shows the calendar year. libdtrace shows the year of the week, which differs around New Year.
 //! - Widths and precisions end at [`COLUMNS`] columns.
 
 mod aggregate;

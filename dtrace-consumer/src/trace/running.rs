@@ -18,7 +18,7 @@ use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, 
 /// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// The number of kernels for which [`BEAT`] holds; with more, it is longer, up to this time.
+/// The number of kernels up to which [`BEAT`] applies. With more kernels, the time is longer, up to the next constant.
 const GROUP: usize = 8;
 const SLOWEST_BEAT: Duration = Duration::from_millis(500);
 /// Longest time between two status requests while buffers fill quickly, and how long after a buffer was half full they do.
@@ -99,7 +99,7 @@ pub struct Running {
     groups: u32,
     /// When a status last reported a buffer that was half full.
     half_filled: Option<Instant>,
-    /// Drops of each CPU that are not reported yet: however often buffers are read, a message comes once in `switchrate`.
+    /// The unreported drops of each CPU. Buffers may be read more often, but drops are reported once per `switchrate`.
     drops: BTreeMap<u32, u64>,
     drops_reported: Timer,
     /// The connection is lost: the kernel gets no request any more.
@@ -133,7 +133,7 @@ impl Running {
             aggregate: Timer::default(),
             switch: Timer::default(),
             groups: 1,
-            // The first records can come quickly.
+            // Assumes that the first records arrive quickly.
             half_filled: Some(Instant::now()),
             drops: BTreeMap::new(),
             drops_reported: Timer::default(),
@@ -429,7 +429,8 @@ impl Running {
         Ok(buffers)
     }
 
-    /// Keeps the drops of these buffers for a later message, or, if one `is_due`, adds those that were kept.
+    /// Collects the drops of these buffers for a later message. If a message `is_due`, adds the collected drops to the
+    /// buffers.
     fn hold_drops(&mut self, records: &mut [Buffer], is_due: bool) {
         for Buffer { cpu, drops, .. } in records {
             let held = self.drops.entry(*cpu).or_default();

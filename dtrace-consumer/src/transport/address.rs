@@ -133,8 +133,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Opens the stream, and makes it secure if there is a key. `waiting` is called once if nothing comes for some
-    /// seconds.
+    /// Opens the stream, and encrypts it if there is a key. Calls `waiting` once if no data arrive for some seconds.
     ///
     /// # Errors
     /// See [`AddressError`].
@@ -150,7 +149,7 @@ impl Address {
         Ok(Box::new(secure.map_err(failed)?))
     }
 
-    /// Opens the stream as it is.
+    /// Opens the stream without encryption.
     fn connect(&self, protection: &Protection) -> Result<Line, AddressError> {
         let connected = match self {
             Self::Unix(path) => {
@@ -189,7 +188,7 @@ impl Address {
     }
 }
 
-/// A line to the first of the addresses that takes one.
+/// Connects to the first of these addresses that accepts a connection.
 fn tcp(addresses: &[SocketAddr]) -> io::Result<Line> {
     let mut failed = io::ErrorKind::NotFound.into();
     for address in addresses {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// Longest time between the end of the stream and that of the process.
+/// The longest wait for the end of the process after the end of its stream.
 const END: Duration = Duration::from_secs(2);
 
 /// The process of the command. Dropping it kills the process and its children.

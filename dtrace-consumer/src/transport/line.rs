@@ -68,7 +68,8 @@ impl AsFd for Line {
     }
 }
 
-/// Waits until a descriptor is ready, or a signal comes. Says whether it may be ready.
+/// Waits until a descriptor is ready, the time is over, or a signal arrives. Returns whether the descriptor may be
+/// ready.
 fn wait(fd: BorrowedFd<'_>, flags: PollFlags, wait: Duration) -> Result<bool, Errno> {
     let wait = Timespec::try_from(wait).ok();
     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];

@@ -73,7 +73,7 @@ pub enum ProcessError {
         /// The number of that user.
         found: u32,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("{}", crate::system::reason(.0))]
     Io(#[from] io::Error),
 }
@@ -94,8 +94,8 @@ pub(super) fn connect(id: u32) -> Result<UnixStream, ProcessError> {
     })?;
     let table = BufReader::new(fs::File::open(process.join("net/unix"))?);
     let (until, mut first) = (Instant::now() + FULL, None);
-    // The system prints paths as they are, and a path with a newline looks like another line. So a line that leads nowhere, or
-    // to another process, is not the last one that counts.
+    // The kernel prints paths unescaped, so a path with a newline looks like another line. Therefore a line that cannot
+    // be used does not end the search.
     for line in table.split(b'\n') {
         let line = line?;
         let Some((socket, path)) = listening(&line) else { continue };
@@ -182,7 +182,7 @@ fn sockets(process: &Path) -> io::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// Number and path of a line of `/proc/net/unix`, if it is a socket that listens.
+/// Returns inode number and path from a line of `/proc/net/unix`; `None` unless the socket listens.
 fn listening(line: &[u8]) -> Option<(u64, &Path)> {
     // Num RefCount Protocol Flags Type St Inode Path
     let mut rest = line;
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(error(u32::MAX), "No such process");
     }
 
-    /// A path to a socket of the test's own, and one with a link instead of each of its parts.
+    /// Each part of the path to the test's own socket is replaced by a link in turn.
     #[test]
     fn no_link_is_followed() {
         let folder = tempfile::tempdir().unwrap();

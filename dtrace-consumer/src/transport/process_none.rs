@@ -1,8 +1,8 @@
-//! Processes that host their probes themselves: `sdt-process` is for Linux, so elsewhere there are none.
+//! Replaces the connection to processes on systems other than Linux, which `sdt-process` does not support.
 
 use std::os::unix::net::UnixStream;
 
-/// Why there is no line to a process.
+/// The error of each connection to a process: not supported on this system.
 #[derive(Debug, thiserror::Error)]
 #[error("tracing a process (-p) is supported on Linux only")]
 pub struct ProcessError;

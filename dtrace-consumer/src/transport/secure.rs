@@ -45,10 +45,10 @@ pub enum SecureError {
 pub struct Secure<T> {
     inner: T,
     noise: TransportState,
-    /// Numbers of messages in both directions.
+    /// The number of sent messages. The next field is that of received messages.
     sent: u64,
     received: u64,
-    /// The part of a message that has arrived.
+    /// Bytes that have arrived and are not decrypted yet.
     inbox: Vec<u8>,
     /// Decrypted bytes that are not read yet.
     open: Vec<u8>,
@@ -111,7 +111,7 @@ impl<T: Transport> Secure<T> {
         Ok(Self { inner, noise, sent: 0, received: 0, inbox: Vec::new(), open: Vec::new() })
     }
 
-    /// Takes a message out of what has arrived and opens it. `false` if it is not whole.
+    /// Decrypts the next message of `inbox`. Returns `false` if the message is incomplete.
     fn unseal(&mut self) -> Result<bool, TransportError> {
         let Some((length, rest)) = self.inbox.split_first_chunk::<LENGTH>() else {
             return Ok(false);

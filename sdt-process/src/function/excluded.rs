@@ -2,12 +2,12 @@
 //!
 //! | functions | reason |
 //! |---|---|
-//! | those that the signal handler may call before it is known that the thread records a hit | their breakpoints would be hit again by their own handler, until the stack is full |
+//! | functions that the signal handler may call before it has recorded that this thread is in a hit | their breakpoints would call the handler again, until the stack is full |
 //! | the C library, except some | it blocks all signals while it starts and ends threads and programs, and a breakpoint with SIGTRAP blocked ends the process |
 //! | functions without Rust names of a program that contains the C library | the same |
-//! | functions that replace some of the C library's, such as `free` | the C library calls them at such times |
+//! | functions that replace functions of the C library, such as `free` | the C library calls them while it blocks signals |
 //!
-//! Consumers leave out everything that the handler calls directly; here the process makes sure that none sends it.
+//! Consumers do not send functions that the handler calls directly. This module rejects such functions nevertheless.
 
 use std::fs::File;
 use std::ops::Range;
@@ -20,14 +20,15 @@ use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
 use super::restorer;
 
-/// The crates whose functions the handler calls. A function of another crate whose symbol names one of these is excluded, too: it is an
-/// instance for types of that crate.
+/// The crates whose functions the handler calls. A function of another crate is excluded, too, if its symbol names one
+/// of these crates: it is a generic instance for types of that crate.
 const CRATES: [&str; 5] =
     ["sdt_core", "sdt_framework", "sdt_process", "dtrace_abi", "dtrace_protocol"];
 /// Crates whose functions the handler calls if they are not inlined.
 const INLINED: [&str; 5] = ["core", "compiler_builtins", "libc", "rustix", "spin"];
-/// The beginnings of the paths of such functions of the standard library, and of those that the recording of a sample may call: it runs on a
-/// stack of its own, where another frame of a signal would begin at the end of the alternate stack, over that of the sample.
+/// The beginnings of the paths of functions of the standard library that the handler calls if they are not inlined, or
+/// that the recording of a sample may call. A sample is recorded on a separate stack. If a signal arrived there, the
+/// kernel would place its frame at the end of the alternate stack, and overwrite the frame of the sample.
 const INLINED_OF_STD: [&str; 3] = ["std::thread::local", "std::sync", "std::time"];
 
 /// Functions of the C library that it does not call while it blocks signals (seen with glibc 2.36).
@@ -75,7 +76,8 @@ const SAFE: [&str; 39] = [
 /// Functions of the C library that it calls while it blocks signals, and that programs and libraries may replace.
 const REPLACED: [&str; 4] = ["free", "cfree", "munmap", "madvise"];
 
-/// The length of text that is excluded from each function of the C library on, in bytes: their sizes are unknown here.
+/// The number of bytes that are excluded from the start of each such function: the sizes of these functions are
+/// unknown.
 const LENGTH: usize = 4096;
 
 /// The role of an object in the process.
@@ -94,7 +96,7 @@ pub(super) struct Role {
 pub(super) struct Rule {
     /// Functions in ascending order of their addresses, without overlaps.
     functions: Vec<Range<usize>>,
-    /// Whether these may be traced, and all others not; otherwise these may not.
+    /// Whether only `functions` may be traced. If `false`, all functions except these may be traced.
     are_allowed: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The registers of interrupted code, in the frame of a signal on x86_64.
 //!
-//! The kernel stores the registers in a `struct ucontext`, and `rt_sigreturn(2)` loads them from wherever the stack pointer says that this
-//! is (Linux, `arch/x86/kernel/signal_64.c`). The state of the floating-point unit and of vectors is behind a pointer, with its size
-//! in the bytes that the processor leaves to software (`arch/x86/include/uapi/asm/sigcontext.h`).
+//! The kernel stores the registers in a `struct ucontext` on the stack. `rt_sigreturn(2)` loads them from the address
+//! in the stack pointer (Linux, `arch/x86/kernel/signal_64.c`). The `struct ucontext` has a pointer to the state of the
+//! floating-point unit and of vectors. The size of that state is in the bytes that the processor leaves to software
+//! (`arch/x86/include/uapi/asm/sigcontext.h`).
 
 use std::arch::global_asm;
 
@@ -11,7 +12,7 @@ use sdt_framework::Registers;
 use crate::own_stack;
 use crate::stack::{self, Boundary};
 
-/// The signal's frame, as far as this module knows it.
+/// The frame of a signal. This module uses only its `ucontext`.
 pub(super) type Context = libc::ucontext_t;
 
 /// The size of the kernel's `struct ucontext`. That of the C library is larger.
@@ -73,15 +74,15 @@ pub(super) fn set_registers(context: &mut Context, registers: &Registers) {
     all[libc::REG_EFL as usize] = registers.rflags as i64;
 }
 
-/// Returns where the stack of interrupted code begins: at the boundary of a function, the return address is at the stack pointer, and the
-/// frame pointer is still, or again, the caller's.
+/// Returns the beginning of the stack of interrupted code. At the boundary of a function, the return address is at the
+/// stack pointer, and the frame pointer still has, or has again, the value of the caller.
 pub(super) fn boundary(registers: &Registers) -> Boundary {
     let [sp, fp] = [registers.general[4], registers.general[5]].map(|of| of as usize);
     Boundary { counter: registers.rip as usize, caller_at: sp, frame: fp }
 }
 
-/// Returns the place of the pointer to the state of the floating-point unit and of vectors: behind the 23 general registers. The C library may
-/// not name it.
+/// Returns the address of the pointer to the state of the floating-point unit and of vectors, which follows the 23
+/// general registers. Not every C library declares this field.
 fn state_pointer(context: *mut Context) -> *mut *mut u8 {
     const REGISTERS: usize = 23;
     // SAFETY: the registers and the word behind them are in the `mcontext_t` of the context.
@@ -107,9 +108,9 @@ unsafe fn state_size(state: *const u8) -> usize {
 /// boundary.
 pub(super) unsafe fn divert(context: &mut Context, is_nested: bool) -> bool {
     let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
-    // SAFETY: the kernel has stored the pointer.
+    // SAFETY: the kernel passed `context`, so its state pointer is initialised.
     let state = unsafe { *state_pointer(context) };
-    // SAFETY: the kernel has stored the state, if there is one.
+    // SAFETY: the pointer is not null, so the kernel has stored the state at it.
     let size = if state.is_null() { 0 } else { unsafe { state_size(state) } };
     // Without an alternate stack, this function runs on the interrupted one, below the frame of the signal.
     let here = own_stack::stack_pointer();
@@ -126,8 +127,9 @@ pub(super) unsafe fn divert(context: &mut Context, is_nested: bool) -> bool {
     }
     let copy = std::ptr::with_exposed_provenance_mut::<u8>(at);
     let state_copy = std::ptr::with_exposed_provenance_mut::<u8>(state_at);
-    // SAFETY: the memory is on the stack of this thread, below everything that is in use there: the interrupted code with its red zone, and
-    // this handler. If the stack ends before, the thread ends by SIGSEGV, as at any call of that depth.
+    // SAFETY: the memory is on this thread's stack, below the interrupted code with its red zone and below this
+    // handler, so nothing else uses it. If the stack ends before, the thread ends by SIGSEGV, as it would at any call
+    // of that depth.
     unsafe {
         copy.copy_from_nonoverlapping(std::ptr::from_ref(context).cast(), CONTEXT);
         if size != 0 {
@@ -159,12 +161,13 @@ global_asm!(
     ".hidden sdt_process_function_thunk",
     ".type sdt_process_function_thunk, @function",
     "sdt_process_function_thunk:",
-    // Unwinders end here.
+    // Unwinders stop here: the thunk has no caller.
     ".cfi_startproc",
     ".cfi_undefined rip",
     "mov rdi, rsp",
     "call {record}",
-    // Loads all registers from the copy of the frame. The stack pointer is behind a return address that the kernel does not use.
+    // `rt_sigreturn` loads all registers from the copy of the frame. The stack pointer has passed the return address,
+    // which the kernel does not use.
     "mov eax, {sigreturn}",
     "syscall",
     "ud2",

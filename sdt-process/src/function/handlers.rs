@@ -42,7 +42,7 @@ pub(crate) fn wait_for_handlers() {
     }
 }
 
-/// Forgets the handlers of threads that do not exist in the child of a `fork`.
+/// Clears the counters in the child of a `fork`: the threads of the parent do not exist there.
 pub(crate) fn forget_handlers() {
     COUNTS.iter().for_each(|count| count.store(0, Ordering::SeqCst));
 }
@@ -74,7 +74,7 @@ mod tests {
         let _other = Handler::begin();
         forget_handlers();
         wait_for_handlers();
-        // As these handlers were forgotten, they do not end.
+        // `forget_handlers` has cleared the counters, so these values must not decrement them.
         std::mem::forget((_later, _other));
     }
 }

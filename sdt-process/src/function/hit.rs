@@ -1,4 +1,4 @@
-//! From a breakpoint to the framework, and back.
+//! Passes a hit from the breakpoint handler to the framework, and returns to the interrupted code.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -26,7 +26,7 @@ pub(super) fn set_framework(dtrace: &'static Dtrace<Slots>) {
 }
 
 fn framework() -> Option<&'static Dtrace<Slots>> {
-    // SAFETY: null, or a reference that `set_framework` got.
+    // SAFETY: the pointer is null, or `set_framework` stored a `&'static` reference in it.
     unsafe { DTRACE.load(Ordering::Acquire).as_ref() }
 }
 
@@ -47,9 +47,10 @@ pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
         }
         return is_stale;
     }
-    // While a hit is recorded, further ones are only emulated: those of functions that the recording calls.
+    // A hit while another hit is recorded is in a function that the recording calls. Its instruction is emulated, and
+    // nothing is recorded.
     let is_nested = RECORDS.get();
-    // SAFETY: a site is at the boundary of a function.
+    // SAFETY: the kernel passed `context`, and a site of a function is at the boundary of that function.
     if unsafe { frame::divert(context, is_nested) } {
         RECORDS.set(true);
         return true;
@@ -72,14 +73,15 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
     if let Some(dtrace) = framework() {
         let _handler = Handler::begin();
         let room = if is_nested { None } else { slots::room_keeping_errno() };
-        // If the site was removed meanwhile, the registers stay as they are: the code continues at the instruction, which is there again.
+        // If another thread removed the site meanwhile, the registers stay unchanged: the code continues at the
+        // original instruction.
         match room {
             Some(room) => {
                 let _note = stack::Note::at_function(frame::boundary(&registers), room);
                 // SAFETY: the registers are those of the interrupted code, which continues with them.
                 dtrace.host().without_interrupts(|| unsafe { dtrace.function_hit(&mut registers) });
             }
-            // SAFETY: the same.
+            // SAFETY: the registers are those of the interrupted code, which continues with them.
             None => _ = unsafe { dtrace.function_skip(&mut registers) },
         }
     }

@@ -89,8 +89,9 @@ pub(super) fn has_breakpoint(address: usize) -> bool {
     })
 }
 
-/// Returns the difference between addresses in memory and in the file for the object with a build ID, and traces it from now on. `None` if no
-/// such object is loaded, if it may be unloaded, or if its file cannot be read. Callers hold the framework's lock.
+/// Starts to trace the loaded object with a build ID. Returns the difference between addresses in memory and in the
+/// file. `None` if no such object is loaded, if it was unloaded meanwhile, or if its file cannot be read. The caller
+/// holds the framework's lock.
 pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     if let Some(bias) = bias(build_id) {
         return Some(bias);
@@ -99,7 +100,7 @@ pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     let is_program = object.name.is_empty();
     if !is_program {
         keep(&object.name)?;
-        // It may have been unloaded before it was kept, and another one loaded.
+        // The object may have been unloaded before `keep`, and another object loaded in its place.
         loaded().contains(&object).then_some(())?;
     }
     let role = Role {
@@ -112,7 +113,7 @@ pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let rule = Rule::new(path, build_id, object.bias, role)?;
     let bias = object.bias;
-    // SAFETY: null, or an entry that was leaked below.
+    // SAFETY: the pointer is null, or refers to an entry that this function leaked in an earlier call.
     let next = unsafe { FIRST.load(Ordering::Acquire).as_ref() };
     FIRST.store(Box::leak(Box::new(Entry { object, rule, next })), Ordering::Release);
     Some(bias)

@@ -52,10 +52,10 @@ pub(crate) fn register(
     Ok(())
 }
 
-// SAFETY: `is_traceable` is true only for text of objects that `images` keeps loaded, and which only this crate changes. `excluded` has the
-// functions that the handler calls before it is known that the thread records a hit. The thunk runs with the
-// handler installed. `divert` leaves `FREE` bytes free. `sync` waits for all handlers that search the table of sites, as they count
-// themselves (`handlers`), and for all hits, as these hold slots.
+// SAFETY: `is_traceable` is true only for text of objects that `images` keeps loaded, and only this crate changes that
+// text. `excluded` rejects all functions that the handler may call before it has recorded that the thread is in a hit.
+// The thunk runs with the handler installed. `divert` leaves `FREE` bytes below the interrupted stack pointer. `sync`
+// waits for all handlers that search the table of sites, which `handlers` counts, and for all hits, which hold slots.
 unsafe impl FunctionText for Traced {
     fn build_id(&self) -> &[u8] {
         &self.build_id

@@ -50,7 +50,7 @@ pub(crate) const TIMERS: usize = 32;
 
 /// The shortest time between two scans. A thread that lives less than this may not be sampled.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The time between two scans, in multiples of the time that a scan takes.
+/// The ratio of the time between two scans to the duration of a scan.
 const REST: u32 = 50;
 
 /// The framework that records samples; null before the first start.
@@ -61,7 +61,7 @@ static STACKS: OnceLock<Stacks> = OnceLock::new();
 static RATES: [Rate; TIMERS] = [const { Rate::new() }; TIMERS];
 /// The number of threads that are not sampled.
 static UNSAMPLED: AtomicU32 = AtomicU32::new(0);
-/// The error of the system calls of [`timer`] at the start, or 0.
+/// The error number with which [`timer::try_calls`] failed at the start, or 0.
 static CALLS: AtomicI32 = AtomicI32::new(0);
 /// The worker thread.
 static WORKER: AtomicU32 = AtomicU32::new(0);
@@ -100,7 +100,7 @@ struct Sampling {
     threads: BTreeMap<u32, BTreeMap<u8, Timer>>,
     /// The other threads, except the worker thread.
     others: BTreeSet<u32>,
-    /// Those of the other threads that have been seen to wait for signals. They will do so again.
+    /// The threads in `others` that were seen waiting for signals. They are expected to wait again.
     waiting: BTreeSet<u32>,
     /// The times of the next scan for new threads, and of the next scan of all threads.
     due: Option<[Instant; 2]>,
@@ -114,7 +114,7 @@ pub(crate) fn prepare(dtrace: &'static Dtrace<Slots>) {
     CALLS.store(error.and_then(|error| error.raw_os_error()).unwrap_or(0), Ordering::Release);
 }
 
-/// Notes the worker thread, in which this is called.
+/// Stores the number of the current thread as that of the worker thread.
 pub(crate) fn note_worker() {
     // SAFETY: returns a number and changes nothing.
     WORKER.store(unsafe { libc::gettid() }.unsigned_abs(), Ordering::Release);
@@ -187,7 +187,8 @@ fn record(tag: Tag, registers: Registers, overrun: u64) {
     stack.call(|| {
         let _note = Note::interrupted(registers, room);
         dtrace.sample(usize::from(tag.timer), 0, registers.counter as u64, late);
-        // The interrupted code may be about to record a hit, which must not find what this one has read.
+        // The interrupted code may be about to record a hit of its own. It must not use the memory that this hit has
+        // cached.
         memory::begin_hit();
     });
     place.set(errno);
@@ -238,7 +239,7 @@ impl Sampling {
         let masks = masks().map_err(Unsampled::Threads)?;
         let blocks = |signal: c_int| masks.iter().filter(|&&mask| has(mask, signal)).count();
         self.signal = signal::install(blocks)?;
-        // Tags have 24 bits for it.
+        // A tag has 24 bits for the generation.
         self.generation = self.generation % 0x00ff_ffff + 1;
         let tag = Tag { timer, generation: self.generation };
         let Some(rate) = RATES.get(usize::from(timer)) else { return Ok(()) };
@@ -260,7 +261,8 @@ impl Sampling {
             self.due = None;
             UNSAMPLED.store(0, Ordering::Relaxed);
         }
-        // Without the calls, the timers go on, and the handler ignores them.
+        // If the sandbox forbids the calls that delete timers, they keep running, and the handler ignores their
+        // signals.
         if !sandbox::may_end_the_process() {
             self.threads.values_mut().for_each(|timers| drop(timers.remove(&timer)));
         }
@@ -334,7 +336,7 @@ impl Sampling {
     /// Gives a thread its timers, if it can receive the signal.
     fn add(&mut self, listed: u32) -> Result<(), Unsampled> {
         let folder = Path::new("/proc/self/task").join(listed.to_string());
-        // Before and after, as the thread may begin or end to wait meanwhile.
+        // Checked before and after reading the status, because the thread may start or stop waiting in between.
         let waits = waits_for_signals(&folder);
         let Ok(status) = fs::read(folder.join("status")) else { return Ok(()) };
         let status = String::from_utf8_lossy(&status);

@@ -32,8 +32,8 @@ struct TimerInfo {
 
 const _: () = assert!(size_of::<TimerInfo>() <= size_of::<libc::siginfo_t>());
 
-/// Returns the signal, with the handler installed. `blocked` counts the threads that block a signal: a program that waits for a signal
-/// blocks it, so one that few threads block is chosen.
+/// Returns the signal, after installing its handler if necessary. `blocked` returns how many threads block a signal.
+/// The signal that the fewest threads block is chosen, because a program that waits for a signal blocks it.
 ///
 /// # Errors
 /// The program has replaced the handler, or has handlers for all real-time signals.
@@ -60,7 +60,7 @@ pub(super) fn install(blocked: impl Fn(c_int) -> usize) -> Result<c_int, Unsampl
     Err(Unsampled::NoSignal)
 }
 
-/// Returns whether the handler of this signal is that of this module.
+/// Returns whether this module's handler is installed for a signal.
 pub(super) fn is_installed(signal: c_int) -> bool {
     action(signal, None).is_some_and(|now| now.sa_sigaction == on_signal as Handler as usize)
 }

@@ -80,7 +80,7 @@ impl Stacks {
 }
 
 impl Stack<'_> {
-    /// Returns the address that the stack does not reach.
+    /// Returns the end of the stack: the first address above it.
     pub(super) const fn end(&self) -> usize {
         self.end
     }

@@ -97,7 +97,7 @@ impl Timer {
         result == 0 && (left.it_value.tv_sec, left.it_value.tv_nsec) != (0, 0)
     }
 
-    /// Leaves the timer as it is.
+    /// Drops the handle without deleting the timer.
     pub(super) fn forget(self) {
         std::mem::forget(self);
     }

@@ -1,5 +1,5 @@
-//! Code: no instruction may touch registers that the kernel does not save for itself, or write the one that holds this CPU's
-//! data; and fbt finds the entry of each function where it begins.
+//! The checks of code: no instruction may use registers that the kernel does not save for itself, or write the register
+//! that holds the address of this CPU's data. fbt must find the entry of each function at its beginning.
 
 mod aarch64;
 mod riscv64;
@@ -19,8 +19,8 @@ use crate::platform::Os;
 /// The number of findings of a section that are shown; a section with one usually has hundreds.
 const SHOWN: usize = 5;
 
-/// Functions that save those registers, so that a module may use them afterwards (FreeBSD's `fpu(9)`, illumos's
-/// `kernel_fpu_begin`).
+/// Functions that save floating-point and vector registers. A module that calls one may use these registers (FreeBSD's
+/// `fpu(9)`, illumos's `kernel_fpu_begin`).
 const SAVERS: [&str; 3] = ["fpu_kern_enter", "fpu_kern_thread", "kernel_fpu_begin"];
 
 /// A forbidden effect of an instruction.
@@ -95,7 +95,7 @@ fn section_of_code(elf: &Elf<'_>, index: usize, section: &Section<'_>, saver: Op
     }
 }
 
-/// Scans the stretches of a section that are code.
+/// Decodes the code in a section, and skips the data in it.
 fn scan(elf: &Elf<'_>, index: usize, section: &Section<'_>, report: &mut dyn FnMut(u64, Breach)) {
     let scan = match elf.arch {
         Arch::X86_64 => return x86_64::scan(section.data, report),

@@ -5,7 +5,7 @@
 use super::Breach;
 use crate::check::instruction::bits;
 
-/// x4.
+/// The register tp, which is x4.
 const THREAD_POINTER: u32 = 4;
 
 pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
@@ -26,7 +26,7 @@ pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
     }
 }
 
-/// The first instruction, up to four bytes of it, and how long it is.
+/// Returns the first instruction, at most four bytes of it, and its length.
 fn instruction(code: &[u8]) -> Option<(u32, usize)> {
     let half = u16::from_le_bytes(*code.first_chunk()?);
     let length = match half {

@@ -18,8 +18,8 @@ use crate::platform::FreeBsd;
 const LIST: &str = include_str!("symbols.txt");
 /// Up to this release others may use local symbols of a relocatable module (`sys/kern/link_elf_obj.c`).
 const LEAKY: u32 = 13;
-/// The prefix of the names by which sites of an open provider's probe give its arguments' types
-/// (`sdt_core::freebsd::native::open`); the probe's hash follows.
+/// The prefix of the symbols in which sites of an open provider's probe name the types of its arguments
+/// (`sdt_core::freebsd::native::open`); the hash of the probe follows.
 const TYPES: &str = "__sdt_types_";
 
 /// The names of FreeBSD's folders that hold files of one architecture only.
@@ -36,7 +36,7 @@ fn folders(arch: Arch) -> &'static [&'static str] {
 struct Export {
     symbol: &'static str,
     file: &'static str,
-    /// The first and the last major release that has it there.
+    /// The first and the last major release in which the file exports the symbol.
     releases: (u32, u32),
     kind: Kind,
 }
@@ -57,7 +57,7 @@ fn exports() -> impl Iterator<Item = Export> {
 }
 
 impl Export {
-    /// Returns whether an architecture has it: its file is that architecture's, or of none in particular.
+    /// Returns whether an architecture has the symbol: the file is for that architecture, or for all.
     fn is_on(&self, arch: Arch) -> bool {
         let of = |arch| self.file.split('/').any(|folder| folders(arch).contains(&folder));
         of(arch) || !Arch::ALL.into_iter().any(of)
@@ -69,7 +69,8 @@ impl Export {
     }
 }
 
-/// Looks up a symbol in the list, for a module that depends on dtrace, or one that does not.
+/// Looks up a symbol in the list. `dtrace` is whether the module depends on dtrace, `called` whether code calls the
+/// symbol.
 fn listed(arch: Arch, release: FreeBsd, dtrace: bool, symbol: &str, called: bool) -> Listed {
     let mut on_arch = exports().filter(|of| of.symbol == symbol && of.is_on(arch)).peekable();
     if on_arch.peek().is_none() {
@@ -87,7 +88,7 @@ fn listed(arch: Arch, release: FreeBsd, dtrace: bool, symbol: &str, called: bool
 pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, metadata: &Metadata, kernel: &Kernel) {
     versions(elf, metadata, kernel);
     disagreements(elf);
-    // The loaders look for what relocations use, and for nothing else. A shared object's other table is for debuggers.
+    // The loaders look up only symbols to which relocations refer. A shared object's other table is for debuggers.
     let mut symbols = BTreeMap::new();
     for section in elf.loaded() {
         for relocation in section.relocations.iter().filter(|of| relocations::has_symbol(elf, of)) {
@@ -149,8 +150,8 @@ fn versions(elf: &Elf<'_>, metadata: &Metadata, kernel: &Kernel) {
     }
 }
 
-/// Finds sites of one probe that take its arguments to be of different types: each names the types in a symbol, and the
-/// module defines one of these symbols only.
+/// Finds sites of one probe that disagree about the types of its arguments. Each site names the types in a symbol, and
+/// the module defines only one of these symbols.
 fn disagreements(elf: &Elf<'_>) {
     let undefined = elf.all_symbols().filter(|symbol| symbol.is_undefined());
     let types: BTreeSet<_> =

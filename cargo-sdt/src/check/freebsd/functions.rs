@@ -1,5 +1,6 @@
-//! Words that are to be addresses of functions: those that the kernel calls when it has loaded a file, and before it unloads
-//! it (`link_elf_invoke_cbs` of `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`): every word that is not 0.
+//! Checks words that must be addresses of functions. After loading a file and before unloading it, the kernel calls the
+//! address in each non-zero word of its constructor and destructor sections (`link_elf_invoke_cbs` of
+//! `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`).
 
 use object::elf;
 
@@ -41,7 +42,8 @@ fn is_called(section: &Section<'_>) -> bool {
         || NAMES.contains(&&*section.name)
 }
 
-/// Returns whether a member is the address of a function, of this module or another; or of none, if there may be none.
+/// Returns whether a member is the address of a function of this module or another one. With `or_none`, 0 and weak
+/// symbols are allowed, too.
 pub(super) fn is_function(
     record: Record<'_, '_>,
     member: u64,

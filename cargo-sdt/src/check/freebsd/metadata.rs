@@ -36,7 +36,7 @@ pub(super) struct Metadata {
     pub(super) depends: Vec<String>,
     /// The interfaces that it provides (`MODULE_VERSION`).
     versions: Vec<String>,
-    /// The release that it is for, if it names one.
+    /// The release for which the module was built, if its metadata name one.
     pub(super) release: Option<FreeBsd>,
     /// The lowest and the highest `__FreeBSD_version` of kernels that load it.
     pub(super) kernels: Option<(u32, u32)>,
@@ -47,7 +47,8 @@ impl Metadata {
         self.depends.iter().any(|name| name == module)
     }
 
-    /// Returns whether a module or an interface in the file has this name. A driver's has its bus in front: `pci/em`.
+    /// Returns whether a module or an interface in the file has this name. The name of a driver begins with its bus,
+    /// which is ignored: `pci/em`.
     pub(super) fn is(&self, name: &str) -> bool {
         let mut names = self.modules.iter().chain(&self.versions);
         names.any(|of| of.rsplit('/').next() == Some(name))
@@ -146,7 +147,7 @@ impl Metadata {
 
 /// Checks a `moduledata_t`: the kernel reads the name and calls the handler.
 fn module(record: Record<'_, '_>, functions: &Functions<'_>) {
-    // One in `.bss` has nothing in it.
+    // A record in `.bss` is all zeros, so it has no contents to check.
     if !record.is_whole("a moduledata_t", MODULE_DATA) {
         return;
     }

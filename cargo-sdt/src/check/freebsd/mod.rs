@@ -58,7 +58,8 @@ pub(super) fn check(
     }
 }
 
-/// Returns the newest release that a module can be for that names none, by the records that differ between releases.
+/// Returns the newest release for which a module without a named release may have been built, according to the records
+/// that differ between releases.
 fn looks_like(elf: &Elf<'_>) -> FreeBsd {
     let newest = FreeBsd::default();
     let releases =
@@ -73,7 +74,7 @@ fn looks_like(elf: &Elf<'_>) -> FreeBsd {
     })
 }
 
-/// The kernel knows a file's probes by the file's name.
+/// Checks the file's name, by which the kernel lists the file's probes.
 fn file_name(elf: &Elf<'_>, file: &str, route: Route, metadata: &Metadata) {
     let name = file.strip_suffix(".ko").unwrap_or(file);
     if !metadata.modules.is_empty() && !metadata.is(name) {

@@ -47,7 +47,7 @@ mod argument {
     pub(super) const SIZE: u64 = 48;
 }
 
-/// The places of a probe's members behind the lists.
+/// The offsets of the members of a `struct sdt_probe` after the lists, and its size.
 struct Layout {
     module: u64,
     function: u64,
@@ -232,7 +232,7 @@ fn arguments(elf: &Elf<'_>, probes: &Named) {
 
 /// Checks `struct sdt_tracepoint` beyond the rules for all [sites](super::sites).
 fn tracepoints(elf: &Elf<'_>, release: FreeBsd, providers: &Named, probes: &Named) {
-    // A site of an unknown probe proves nothing.
+    // If the provider of any site is unknown, no provider can be reported as having no site.
     let (mut fired, mut known) = (BTreeSet::new(), true);
     for section in elf.named(TRACEPOINTS).filter(|section| section.size > 0) {
         if release.generation() == Generation::Tested {

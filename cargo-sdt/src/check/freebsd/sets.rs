@@ -96,7 +96,8 @@ pub(super) fn elements<'a>(
     })
 }
 
-/// Returns whether a section is a whole number of elements; reports it, if it is not, or not aligned for them.
+/// Returns whether a section is a whole number of elements. Reports a violation, and an alignment that is too small for
+/// the elements.
 pub(super) fn whole(
     elf: &Elf<'_>,
     section: &Section<'_>,

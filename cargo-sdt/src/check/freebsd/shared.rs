@@ -1,5 +1,5 @@
-//! Shared objects: the demands of `link_elf_load_file` of `sys/kern/link_elf.c` on segments, that the sections, by which
-//! everything else is checked, are where the segments are, and the tables by which the loader finds symbols and sets.
+//! Checks shared objects: the segments must be as `link_elf_load_file` of `sys/kern/link_elf.c` requires. The sections,
+//! which all other rules use, must match the segments. The loader must find symbols and sets in its tables.
 
 use object::elf;
 
@@ -83,7 +83,7 @@ fn segments(elf: &Elf<'_>) {
     let ends = loaded.iter().map(|segment| segment.address.saturating_add(segment.size));
     sections::memory(elf, ends.max().unwrap_or(start) - start);
     for section in elf.loaded() {
-        // An empty one has no place.
+        // The place of an empty section does not matter.
         if section.size > 0 && !loaded.iter().any(|segment| holds(segment, section)) {
             elf.findings.section(&section.name, Rule::OutsideSegments, &[]);
         }
@@ -131,7 +131,7 @@ fn holds(segment: &Segment<'_>, section: &Section<'_>) -> bool {
         && (!section.is_writable() || segment.flags.contains(elf::PF_W))
 }
 
-/// The tables of the dynamic section are the sections that are made for them.
+/// Checks that each table of the dynamic section is the section of its name.
 fn tables(elf: &Elf<'_>) {
     for (table, size, name, section) in TABLES {
         let wrong = match (elf.tag(table), elf.named(section).next()) {
@@ -139,7 +139,7 @@ fn tables(elf: &Elf<'_>) {
                 let size = size.map(|tag| elf.tag(tag).unwrap_or_default());
                 address != of.address || size.is_some_and(|size| size != of.size)
             }
-            // Functions to call and relocations, if there are any, have a table.
+            // If there are constructors, destructors or relocations, the dynamic section must name their table.
             (None, Some(of)) => of.size != 0,
             // The kernel would call its functions, wherever they are.
             (Some(_), None) => matches!(table, elf::DT_INIT_ARRAY | elf::DT_FINI_ARRAY),

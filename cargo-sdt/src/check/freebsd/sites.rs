@@ -103,7 +103,7 @@ fn site(record: Record<'_, '_>, functions: &Functions<'_>, patcher: Patcher) {
     let patched = site.offset..site.offset + nop.len() as u64;
     let found: Vec<u8> =
         text.data.iter().skip(site.offset as usize).take(nop.len()).copied().collect();
-    // The kernel patches these as well.
+    // The kernel also patches the nops of C's sites.
     let others = patcher == Patcher::Kernel && elf.arch == Arch::X86_64;
     let is_nop = found == nop || others && NOPS.iter().any(|nops| found == *nops);
     if !is_nop || !text.relocations_in(patched.clone()).is_empty() {

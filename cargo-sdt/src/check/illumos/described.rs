@@ -1,5 +1,5 @@
-//! The module's description of its probes: section `.sdt_probes`, whose form `sdt_core`'s `describe` documents. krtld makes
-//! one probe of all calls of one name, though two crates may mean different probes by it.
+//! Checks the module's description of its probes: section `.sdt_probes`, whose form `sdt_core`'s `describe` documents.
+//! krtld combines all calls with one name into one probe, even if two crates mean different probes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use crate::check::rules::Rule;
 /// The section, which is not loaded.
 const DESCRIBED: &str = ".sdt_probes";
 
-/// A probe, as a declaration or a site has it.
+/// A probe, as described by its declarations and sites.
 #[derive(Debug, Default)]
 struct Described {
     symbol: String,
     /// Provider and name.
     name: String,
-    /// Numbers of arguments that it has somewhere.
+    /// The numbers of arguments in all descriptions of the probe.
     counts: BTreeSet<usize>,
-    /// Types that each argument has somewhere.
+    /// The types of each argument in all descriptions of the probe.
     types: BTreeMap<usize, BTreeSet<String>>,
 }
 
-/// Finds different probes that krtld would make one of, among those that the module fires.
+/// Finds different probes of the same name, which krtld would combine into one, among the probes that the module fires.
 pub(super) fn check(elf: &Elf<'_>) {
     let probes = match read(elf) {
         Ok(probes) => probes,

@@ -45,7 +45,7 @@ pub(super) fn check(elf: &Elf<'_>) {
     }
 }
 
-/// Returns whether a word is the address of a call of a probe, whose relocation is behind its first byte.
+/// Returns whether a word is the address of a call of a probe. The relocation of such a call begins at its second byte.
 fn is_enabled_site(elf: &Elf<'_>, word: &Relocation) -> bool {
     let Some(target) = elf.target(word) else { return false };
     let calls = elf.section_of(target).relocations_in(target.offset + 1..target.offset + 2);

@@ -11,11 +11,11 @@ use crate::check::symbols::{Imports, Listed, Use, bound, not_looked_for};
 /// The exports of illumos, as far as modules here may use them: `symbol module file` lines.
 const LIST: &str = include_str!("illumos-symbols.txt");
 
-/// The prefix of the name of the table by which a module with a provider of its own and its companion know each other
-/// (`sdt_core::illumos::companion`); the module's name follows.
+/// The prefix of the name of the table that connects a module with its companion, if the module has a provider of its
+/// own (`sdt_core::illumos::companion`); the module's name follows.
 pub const DRIVER: &str = "sdt_driver_";
 
-/// The functions that the kernel calls, and what happens to a module without.
+/// The functions that the kernel calls, and the consequence if one is missing.
 const ENTRY_POINTS: [(&str, &str); 3] = [
     ("_init", "the kernel reports that it is not defined properly, and unloads the module"),
     ("_info", "the kernel finds no modlinkage"),
@@ -50,7 +50,7 @@ pub(super) fn check(elf: &Elf<'_>, depends: &[String], kernel: &Kernel) {
         let name = &*symbol.name;
         let exported = exporter(name).filter(|module| is_in_reach(module, depends));
         match (symbol.home, symbol.binding) {
-            // krtld leaves a weak one that is not defined, and 0 is what the field holds.
+            // krtld leaves a reference to an undefined weak symbol unresolved: its field keeps the value 0.
             (Home::Undefined, elf::STB_WEAK) | (Home::Common, _) => {}
             (Home::Undefined, elf::STB_LOCAL) => not_looked_for(elf, symbol, "local"),
             (Home::Undefined, _) => match bound(name) {

@@ -1,8 +1,9 @@
 //! illumos's modules: the rules of krtld and of its sdt.
 //!
-//! krtld trusts a module. For a probe, it overwrites five bytes around the relocation of a call, whatever these bytes are; for a
-//! relocation through the global offset table, it writes an address where the distance to one belongs
-//! (`usr/src/uts/intel/amd64/krtld/kobj_reloc.c`, `doreloc.c`). Without a check, the kernel finds out when it runs that code.
+//! krtld trusts a module. At a call of a probe, it overwrites the five bytes around the relocation, whatever they are.
+//! For a relocation through the global offset table, it writes an address where the code expects a distance
+//! (`usr/src/uts/intel/amd64/krtld/kobj_reloc.c`, `doreloc.c`). Without this check, the defect appears only when the
+//! kernel executes that code.
 
 mod depends;
 mod described;

@@ -18,11 +18,11 @@ use crate::platform::Os;
 /// Most bytes of a probe's name, with the NUL (`DTRACE_NAMELEN`).
 const NAME_LEN: usize = 64;
 
-/// Section, not loaded, with the names of the providers that a module means to have probes in, each with a
-/// NUL behind it. A module without it may have probes in any.
+/// A section that is not loaded. It contains the names of the providers in which the module declares probes, each
+/// followed by a NUL. If the section is missing, all providers are allowed.
 const DECLARED: &str = ".sdt_providers";
 
-/// Returns whether krtld would take a symbol for a probe's.
+/// Returns whether krtld treats a symbol as a probe.
 pub(in crate::check) fn is_probe(symbol: &Symbol) -> bool {
     symbol.is_undefined() && symbol.name.starts_with(PREFIX)
 }
@@ -55,7 +55,7 @@ pub(super) fn check(elf: &Elf<'_>) -> (BTreeSet<String>, usize) {
         }
         names.insert(format!("{provider}:::{listed}"));
     }
-    // A provider whose probes are another's has a finding already.
+    // If a probe belongs to another provider than intended, that finding is enough.
     for provider in declared.iter().flatten().filter(|_| !hijacked) {
         let prefix = format!("{provider}:::");
         if !names.iter().any(|name: &String| name.starts_with(&prefix)) {
@@ -75,7 +75,7 @@ pub(super) fn check(elf: &Elf<'_>) -> (BTreeSet<String>, usize) {
     (names, sites)
 }
 
-/// Returns the provider of a symbol's name behind the prefix, and the rest of it.
+/// Splits a symbol's name after the prefix into the provider, and the name of the probe.
 fn split(name: &str) -> (&'static str, &str) {
     let reserved = PROVIDERS
         .iter()
@@ -126,8 +126,8 @@ fn site(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocation, probe: &s
     if bytes[1..] != [0; 4] {
         return wrong(Rule::FieldNotZero, &[&probe, &hex(&bytes[1..])]);
     }
-    // No other relocation changes one of the five bytes of a site, whose field is behind the first. No field is wider than
-    // eight bytes; types without a width must not be there at all.
+    // No other relocation may change one of the five bytes of a site. The field of the probe's relocation begins at the
+    // second byte. No field is wider than eight bytes; types of unknown width count as eight.
     let overlaps = |other: &&Relocation| {
         let end = other.offset.saturating_add(width(elf, other.kind).unwrap_or(8));
         other.offset < offset.saturating_add(4) && end > offset.saturating_sub(1)

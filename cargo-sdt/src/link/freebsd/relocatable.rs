@@ -1,9 +1,9 @@
 //! ET_REL, for amd64: `ld -r` with a generated linker script, followed by steps that `ld -r` does not support.
 //!
-//! The kernel's loader finds a set by the *first* section of its name, so every set has to become one
-//! output section, whatever the flags of its pieces; and it maps sections in file order, page by
-//! page, so sections of one protection have to stand together, each group on a page of its own
-//! (`sys/kern/link_elf_obj.c`, `sys/conf/ldscript.kmod.amd64`).
+//! The kernel's loader finds a set by the *first* section of its name, so each set must become one output section,
+//! whatever the flags of its pieces. The loader maps sections in file order, page by page, so sections with the same
+//! protection must be adjacent, and each group must begin on a new page (`sys/kern/link_elf_obj.c`,
+//! `sys/conf/ldscript.kmod.amd64`).
 
 use std::path::Path;
 
@@ -51,13 +51,13 @@ fn script_for(sets: &Sets) -> String {
     script.push_str("  .data : { *(.data .data.*) }\n");
     place_sets(&mut script, sets, true);
     script.push_str("  .bss : { *(.bss .bss.* COMMON) }\n");
-    // No code in the kernel uses unwind tables.
+    // The kernel does not use unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .comment .llvm_addrsig .note.GNU-stack) }\n}\n");
     script
 }
 
-/// Returns whether the kernel has no use for a section: debugging information, and the section in which sites of open
-/// providers' probes give the types of their arguments, which the linker has read.
+/// Returns whether the kernel does not need a section: debugging information, or the section with the types of
+/// arguments of open providers' probes, which only the linker needs.
 fn is_dropped(section: &str) -> bool {
     let name = section.strip_prefix(".rela").unwrap_or(section);
     name.starts_with(".debug_") || name == ".sdt_arg_types"
@@ -72,14 +72,14 @@ fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
         if let SectionData::Relocation(relocations) = &mut section.data
             && !release.takes_plt32()
         {
-            // The same sum, without a table.
+            // PC32 computes the same address as PLT32, without a procedure linkage table.
             for relocation in relocations.iter_mut().filter(|of| of.r_type == elf::R_X86_64_PLT32) {
                 relocation.r_type = elf::R_X86_64_PC32;
             }
         }
         if section.is_alloc() {
-            // Merging is done; the flags would be wrong for a section that mixes its inputs. That
-            // sets are kept is done too, and the flag for it is GNU's, not FreeBSD's.
+            // The linker has merged the sections, so merge flags no longer apply. It has also kept the sets, so the
+            // flag SHF_GNU_RETAIN, which FreeBSD does not know, is no longer needed.
             section.sh_flags &= LOADED;
             section.sh_entsize = 0;
         }

@@ -63,7 +63,7 @@ fn script_for(sets: &Sets) -> String {
     script.push_str("  .got : { *(.got) }\n  .got.plt : { *(.got.plt) }\n");
     script.push_str("  .dynamic : { *(.dynamic) } :data :dynamic\n");
     script.push_str("  .bss : { *(.sbss .sbss.* .bss .bss.* COMMON) } :data\n");
-    // No code in the kernel uses unwind tables.
+    // The kernel does not use unwind tables.
     script.push_str("  /DISCARD/ : { *(.eh_frame .eh_frame_hdr .comment .llvm_addrsig) }\n");
     script.push_str("  /DISCARD/ : { *(.note.GNU-stack .riscv.attributes) }\n}\n");
     script

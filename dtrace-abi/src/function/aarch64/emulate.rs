@@ -25,8 +25,8 @@ pub struct Registers {
 
 /// The stack, and the keys of pointer authentication.
 pub trait Machine: Stack {
-    /// Returns the pointer with the code that `pacia` makes of it, or with `key_b` `pacib`, with the keys of the interrupted
-    /// code.
+    /// Returns the pointer with an authentication code, as the instruction `pacia` computes it, or `pacib` if `key_b`
+    /// is set. Uses the keys of the interrupted code.
     fn sign(&mut self, pointer: u64, modifier: u64, key_b: bool) -> u64;
 }
 
@@ -94,7 +94,7 @@ impl Width {
         if result == 0 {
             flags |= ZERO;
         }
-        // The carry of a subtraction is that there is no borrow.
+        // A subtraction sets the carry flag if it does not borrow.
         if one >= other {
             flags |= CARRY;
         }

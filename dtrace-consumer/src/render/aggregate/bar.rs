@@ -30,12 +30,12 @@ pub(super) fn total(values: &[i64], zoom: bool) -> f64 {
 fn cells(value: i64, cells: usize, total: f64) -> f64 {
     let cells = cells as f64;
     let height = value.unsigned_abs() as f64 * cells / total;
-    // Without anything that could be shown nothing is.
+    // If all values are zero, `total` is zero and the height is not a number: the bar is empty.
     if height.is_finite() { height.min(cells) } else { 0.0 }
 }
 
 impl Bars {
-    /// Bars of the buckets of one distribution.
+    /// Returns the scale for the buckets of one distribution.
     pub fn of(buckets: &[i64], zoom: bool) -> Self {
         Self {
             total: total(buckets, zoom),
@@ -44,7 +44,7 @@ impl Bars {
         }
     }
 
-    /// A bar, and the value behind it.
+    /// Writes a bar, and after it the value, divided by `normal`.
     pub fn show(&self, out: &mut Vec<u8>, view: &View<'_>, value: i64, normal: i64) {
         let begin = out.len();
         self.bar(out, view, value);
@@ -77,7 +77,7 @@ impl Bars {
                 fill(depth, b'@');
                 fill(1, b'|');
             }
-            // Both: half a bar to each side.
+            // Some values are positive and some negative: half of the columns are for each sign.
             (true, true) => {
                 const HALF: usize = COLUMNS / 2;
                 let depth = whole(HALF);

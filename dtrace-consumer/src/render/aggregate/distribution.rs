@@ -1,5 +1,5 @@
-//! Distributions: `quantize lquantize llquantize`, and what `agghist aggpack aggzoom` make of them and
-//! of numbers (dt_consume.c).
+//! Shows distributions of `quantize`, `lquantize` and `llquantize`, and the forms that the options `agghist`, `aggpack`
+//! and `aggzoom` select (dt_consume.c).
 
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_ZERO, quantize_value};
@@ -12,7 +12,8 @@ use crate::render::data::cprintf::right;
 use crate::render::data::error::Result;
 use crate::render::data::view::View;
 
-/// Writes the line above bars, with values in 16 columns, or with keys in a number of columns.
+/// Writes the heading above bars. With `key_columns`, the heading is for keys in this number of columns; otherwise for
+/// values in 16 columns.
 pub(in crate::render) fn header(out: &mut Vec<u8>, key_columns: Option<usize>) {
     out.push(b'\n');
     let (width, title) = match key_columns {
@@ -29,7 +30,7 @@ fn label(out: &mut Vec<u8>, text: &str) {
     out.push(b' ');
 }
 
-/// Returns the range of buckets that are shown: from one before the first that is not empty to one after the last.
+/// Returns the range of buckets to show: from one before the first non-empty bucket to one after the last.
 fn shown(
     buckets: &[i64],
     if_empty: std::ops::RangeInclusive<usize>,

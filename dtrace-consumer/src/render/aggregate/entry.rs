@@ -8,7 +8,7 @@ use crate::render::aggregate::merge;
 use crate::render::data::argument::Argument;
 use crate::render::record::description::AggDescription;
 
-/// An element of an aggregation: one tuple of keys and what it has come to.
+/// An element of an aggregation: one tuple of keys, and its aggregated value.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The aggregation's description.
@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// An element with the same keys, of another aggregation, to which nothing was ever added.
+    /// Returns an element with the same keys for another aggregation, with the initial value.
     pub(super) fn zero(&self, description: Rc<AggDescription>, variable: u32) -> Self {
         let action = description.action().unwrap_or(self.action);
         let value = description.value();

@@ -1,5 +1,5 @@
-//! Aggregations of several kernels as one: with the kernel's name as their first key, unless the program has it in their
-//! keys itself.
+//! Merges the aggregations of several kernels. The kernel's name becomes the first key, unless the program uses the
+//! name in its keys.
 
 use std::rc::Rc;
 
@@ -35,8 +35,9 @@ impl Aggregations {
         }
     }
 
-    /// `trunc` in one of several kernels whose elements are added up: which are the first is known only then. Those behind are not
-    /// shown, and stay, since elsewhere they may have come to more.
+    /// Performs `trunc` for one of several kernels whose elements are added up. The first elements are known only after
+    /// the addition. So the elements beyond them are hidden, not removed: together with those of other kernels, they
+    /// may be among the first.
     pub(crate) fn trunc_sum(&mut self, variable: u32, count: i64) {
         if count == 0 {
             self.kept.remove(&variable);
@@ -47,7 +48,8 @@ impl Aggregations {
     }
 }
 
-/// Variable and size of the value come first in a name, and the keys behind.
+/// Inserts a kernel's name as the first key into the name of an element. A name begins with the variable and the size
+/// of the value; the keys follow.
 fn named(name: &[u8], host: &str) -> Vec<u8> {
     let (before, keys) = name.split_at(name.len().min(12));
     [before, &(host.len() as u64).to_le_bytes(), host.as_bytes(), keys].concat()
@@ -64,7 +66,7 @@ fn keyed(entry: &Entry, host: &str) -> Entry {
         ..RecordDesc::EMPTY
     };
     let mut text = host.as_bytes().to_vec();
-    // The byte after the name is 0.
+    // The name ends with a NUL.
     text.truncate(NAME - 1);
     text.resize(NAME, 0);
     data.extend(text);
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(counts, [7, 5]);
     }
 
-    /// 7 is the second of each and the first of both: what `trunc` in each would throw away is in the sum.
+    /// Key 7 is second in each kernel and first in the sum, so no kernel may discard it at its own `trunc`.
     #[test]
     fn first_are_those_of_the_sum() {
         let host = |counts: [(u32, i64); 2]| {
@@ -167,7 +169,7 @@ mod tests {
         };
         assert_eq!(shown(&sum(&hosts)), [(7, 17)]);
         assert_eq!(sum(&hosts).table(&Options::default(), |_| true).rows.len(), 1);
-        // All of one kernel's.
+        // Removes all elements of one kernel.
         hosts[0].trunc_sum(1, 0);
         assert_eq!(shown(&sum(&hosts)), [(6, 10)]);
         hosts[1].trunc_sum(1, 0);

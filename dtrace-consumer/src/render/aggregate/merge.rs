@@ -1,4 +1,4 @@
-//! Values of aggregations: of what size they are, how two become one.
+//! The values of aggregations: checks their size, and merges two values.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Lquantize, QUANTIZE_BUCKETS};
@@ -6,7 +6,7 @@ use dtrace_abi::aggregation::{Lquantize, QUANTIZE_BUCKETS};
 use crate::render::data::bits;
 use crate::render::data::error::{RenderError, Result};
 
-/// Most numbers that a value has: those of an `lquantize`.
+/// The most numbers in a value: an `lquantize` has this many.
 pub(super) const WORDS: usize = 65_535 + 3;
 
 /// The numbers of a value.
@@ -25,7 +25,7 @@ pub(super) fn words(action: Action, value: &[u8]) -> Result<Vec<i64>> {
     if fits && value.len().is_multiple_of(8) { Ok(words) } else { Err(RenderError::Mismatch) }
 }
 
-/// Adds what another CPU, or the same one later, has aggregated.
+/// Adds a value that another CPU has aggregated, or that the same CPU has aggregated later.
 pub(super) fn merge(action: Action, into: &mut [i64], from: &[i64]) {
     let arguments = matches!(action, Action::Lquantize | Action::Llquantize);
     let pairs = into.iter_mut().zip(from).skip(arguments.into());

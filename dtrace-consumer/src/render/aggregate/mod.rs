@@ -13,5 +13,5 @@ pub(super) mod packed;
 pub(super) mod store;
 pub(super) mod table;
 
-/// Under `aggzoom` the highest bar is this much of a full one (`DTRACE_AGGZOOM_MAX`, dtrace.h).
+/// The length of the longest bar under `aggzoom`, as a fraction of a full bar (`DTRACE_AGGZOOM_MAX`, dtrace.h).
 const ZOOM: f64 = 0.95;

@@ -23,7 +23,7 @@ pub(in crate::render) struct Order {
     pub reversed: bool,
     /// `aggsortkeypos`: which key is compared first.
     pub key: usize,
-    /// `aggsortpos`: which of several aggregations is.
+    /// `aggsortpos`: the position of the aggregation that is compared first, if several are printed together.
     pub position: usize,
 }
 

@@ -11,7 +11,7 @@ use crate::render::data::cprintf::Spec;
 use crate::render::data::cprintf::right;
 use crate::render::data::view::View;
 
-/// Columns of a number at either end.
+/// Returns the number of columns for the lowest or highest value, which stand at the ends of the line.
 fn columns(value: i64) -> usize {
     let mut columns = 1 + usize::from(value < 0);
     let mut power = 10_i64;
@@ -23,7 +23,8 @@ fn columns(value: i64) -> usize {
     columns.max(4)
 }
 
-/// The buckets of `quantize` that are shown, of those that are not empty in some element.
+/// Returns the first and the last bucket of a `quantize` to show. `first` and `last` are the outermost buckets that are
+/// non-empty in any element.
 fn quantized(first: usize, last: usize) -> (usize, usize) {
     let before = if first != 0 && first != QUANTIZE_ZERO { first - 1 } else { first };
     (before, (last + 1).min(QUANTIZE_BUCKETS - 1))
@@ -53,7 +54,7 @@ pub(in crate::render) fn header(
     out.extend_from_slice(b" | count\n");
 }
 
-/// An element's line.
+/// Writes the line of an element.
 pub(in crate::render) fn show(
     out: &mut Vec<u8>,
     view: &View<'_>,
@@ -86,7 +87,7 @@ pub(in crate::render) fn show(
     out.extend_from_slice(format!(" | {count}\n").as_bytes());
 }
 
-/// Returns whether there is nothing but ASCII: asked for, or known of the terminal.
+/// Returns whether only ASCII may be printed: the user has chosen it, or the type of the terminal requires it.
 fn is_ascii(view: &View<'_>) -> bool {
     match view.encoding() {
         Some(encoding) => encoding == Encoding::Ascii,
@@ -95,7 +96,7 @@ fn is_ascii(view: &View<'_>) -> bool {
     }
 }
 
-/// A bucket as a character, the higher the fuller.
+/// Returns the character for a bucket: the larger the count, the fuller the character.
 fn block(ascii: bool, count: i64, total: f64) -> char {
     let level = |levels: usize| {
         let top = (levels - 1) as f64;

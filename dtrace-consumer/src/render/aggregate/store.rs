@@ -1,4 +1,5 @@
-//! Aggregations: snapshots of all CPUs as one, and what programs do with them (dt_aggregate.c).
+//! The store of aggregations: merges the snapshots of all CPUs, and performs `clear`, `normalize` and `trunc`
+//! (dt_aggregate.c).
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -21,7 +22,8 @@ use crate::render::record::description::{AggDescription, Descriptions};
 pub struct Aggregations {
     /// The elements by variable, size of the value, and keys.
     pub(super) entries: BTreeMap<Vec<u8>, Entry>,
-    /// By variable, the number of elements that `trunc` keeps after those of all kernels were merged.
+    /// For each variable, the number of elements that `trunc` keeps after the elements of all kernels have been added
+    /// up.
     pub(super) kept: BTreeMap<u32, i64>,
     /// The memory of the elements, if they belong to one kernel.
     share: Option<Share>,
@@ -33,7 +35,7 @@ impl Aggregations {
         Self { share: Some(budget.share(Use::Aggregations)), ..Self::default() }
     }
 
-    /// Adds what a CPU has aggregated since the last snapshot.
+    /// Adds the content of a CPU's aggregation buffer since the last snapshot.
     pub(in crate::render) fn snapshot(
         &mut self,
         buffer: &[u8],
@@ -45,7 +47,7 @@ impl Aggregations {
         while let Some(id) = rest.get(..4) {
             let id = u64_of(id) as u32;
             if id == 0 {
-                // Filler before an element that has to be aligned.
+                // Padding before an aligned element.
                 rest = &rest[4..];
                 continue;
             }
@@ -104,10 +106,10 @@ impl Aggregations {
         self.entries.values_mut().filter(move |entry| entry.variable == variable)
     }
 
-    /// `clear`: keys stay, values go.
+    /// Performs `clear`: sets all values to zero, and keeps the keys.
     pub(in crate::render) fn clear(&mut self, variable: u32) {
         for entry in self.of(variable) {
-            // The arguments of these stand before the buckets.
+            // The first word holds the arguments of these actions, so it is kept.
             let kept = matches!(entry.action, Action::Lquantize | Action::Llquantize);
             entry.words.iter_mut().skip(kept.into()).for_each(|word| *word = 0);
         }
@@ -119,7 +121,7 @@ impl Aggregations {
         self.of(variable).for_each(|entry| entry.normal = normal);
     }
 
-    /// `trunc`: keeps this number of the largest elements, or if negative, of the smallest.
+    /// Performs `trunc`: keeps the `count` largest elements, or for a negative `count` the smallest ones.
     pub(in crate::render) fn trunc(&mut self, variable: u32, count: i64) {
         let names: Vec<Vec<u8>> = self.behind(variable, count).cloned().collect();
         for name in names {
@@ -156,13 +158,14 @@ impl Aggregations {
     }
 }
 
-/// Bytes that an element takes.
+/// Returns the memory of an element in bytes.
 fn bytes(name: &[u8], entry: &Entry) -> u64 {
     let variable = name.len() + entry.data.len() + size_of_val(&entry.words[..]);
     (variable + size_of::<(Vec<u8>, Entry)>()) as u64
 }
 
-/// Addresses of one symbol or module are one key: the first of them.
+/// Replaces an address in a key of `sym`, `mod`, `usym` or `umod` by the address of its symbol or module, so that all
+/// addresses in the symbol or module give one key.
 fn gather(action: Option<Action>, key: &mut [u8], symbols: &dyn Symbols) {
     let Some(place) = action.and_then(|action| Place::read(action, 0, key)) else { return };
     let (at, address) = match place {

@@ -57,7 +57,7 @@ pub enum Scale {
     Packed {
         /// The first bucket that is not empty anywhere.
         first: usize,
-        /// The last.
+        /// The last bucket that is not empty in any element.
         last: usize,
     },
 }
@@ -75,7 +75,7 @@ impl Table<'_> {
 }
 
 impl Aggregations {
-    /// Elements that are wanted, each on a row of its own.
+    /// Returns a table of the elements for which `wanted` returns true, each on its own row.
     pub(crate) fn table(&self, options: &Options, wanted: impl Fn(&Entry) -> bool) -> Table<'_> {
         let mut entries: Vec<&Entry> = self.entries().filter(|entry| wanted(entry)).collect();
         let order = Order::of(options);
@@ -84,8 +84,8 @@ impl Aggregations {
         Table { rows: entries.into_iter().map(row).collect(), scales: self.scales(options) }
     }
 
-    /// Several variables side by side. Where one has no element of a key, zero is shown: `described` knows
-    /// those that have no elements at all.
+    /// Returns a table of several variables side by side. If a variable has no element for a key, the table shows zero.
+    /// `described` returns the description of a variable that has no elements at all.
     pub(in crate::render) fn joined(
         &self,
         options: &Options,

@@ -118,7 +118,8 @@ impl Consumer {
         Ok(takes)
     }
 
-    /// Has the sink perform the request of a statement of this run, or show the request of another program.
+    /// Passes the request of a statement to the sink: for performing it if this run compiled the program, otherwise
+    /// only for showing it.
     fn request(
         &mut self,
         request: Request<'_>,

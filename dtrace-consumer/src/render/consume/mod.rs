@@ -299,8 +299,8 @@ impl Consumer {
         self.depth = Depth::default();
     }
 
-    /// Consumes the first record of a buffer, if `wanted`. Returns the number of bytes up to its end, or `None` if
-    /// there is no record.
+    /// Consumes the first record of a buffer; `wanted` decides by its probe whether to show it. Returns the number of
+    /// bytes up to the end of the record, or `None` if there is no record.
     pub(in crate::render) fn one(
         &mut self,
         cpu: u32,
@@ -400,8 +400,8 @@ impl Consumer {
         sink.error(&error, &self.settings.view(world))
     }
 
-    /// Whether a record is an entry that is not one more of the last, or a return of which the next is
-    /// not one more.
+    /// Returns whether a record is indented as an entry or a return. Of several records of one entry, only the first
+    /// counts; of several records of one return, only the last.
     fn flow(&mut self, record: &Record<'_>, behind: &[u8], world: &mut World<'_>) -> Result<Flow> {
         let probe = &record.eprobe.probe;
         let flow = Flow::of(probe);

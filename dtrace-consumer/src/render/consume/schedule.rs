@@ -22,7 +22,7 @@ pub struct Buffer {
     pub taken: u64,
 }
 
-/// The time of the next record of a buffer, or of its read, and whether it is that of the read.
+/// The time of the next record of a buffer; if there is none, the time at which the buffer was read, and `true`.
 type Key = (u64, bool);
 
 /// A buffer that is partly consumed.
@@ -74,7 +74,7 @@ impl Schedule {
         self.rests.iter().map(|rest| rest.buffer.data.capacity() as u64).sum()
     }
 
-    /// Returns the index of the buffer with the oldest record, and key and index of the one that comes next.
+    /// Returns the index of the buffer with the oldest record, and the key and index of the buffer after it.
     fn oldest(&self) -> Option<(usize, Option<(Key, usize)>)> {
         let mut keys = self.rests.iter().enumerate().map(|(index, rest)| (rest.key(), index));
         let (mut oldest, mut next) = (keys.next()?, None);

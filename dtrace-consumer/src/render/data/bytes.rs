@@ -71,8 +71,8 @@ pub(in crate::render) fn dump(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Text with C's escapes for what cannot be seen (`strchr2esc`, dt_string.c). A zero ends it, and is
-/// shown.
+/// Returns text with C escapes for characters that cannot be printed (`strchr2esc`, dt_string.c). The first zero is
+/// shown as `\0`, and ends the text.
 pub(in crate::render) fn escaped(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     for &byte in data {

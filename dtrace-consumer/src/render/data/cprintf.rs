@@ -36,7 +36,8 @@ impl Spec {
         }
     }
 
-    /// A value of a sign or prefix and a body.
+    /// Writes a value from a prefix, such as its sign, and its body, padded to the width. `columns` is the width of the
+    /// body; `zero` pads with zeroes.
     fn put(self, out: &mut Vec<u8>, prefix: &[u8], body: &[u8], columns: usize, zero: bool) {
         let pad = self.width.min(COLUMNS).saturating_sub(prefix.len() + columns);
         let (before, zeroes, behind) = match (self.left, zero) {
@@ -107,7 +108,7 @@ impl Spec {
         self.put(out, b"", text, text.len(), self.zero);
     }
 
-    /// Text that takes as many columns as it has characters.
+    /// Writes text; each character counts as one column.
     pub fn text(self, out: &mut Vec<u8>, text: &[u8]) {
         let columns = String::from_utf8_lossy(text).chars().count();
         self.put(out, b"", text, columns, false);

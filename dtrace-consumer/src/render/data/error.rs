@@ -34,7 +34,7 @@ pub enum Contradiction {
     /// No statement of this run aggregates like this.
     #[error("aggregation {0} differs from the aggregations of the program")]
     Aggregation(u32),
-    /// A record is of a statement that was not allowed.
+    /// A statement without permission has recorded data of a destructive action.
     #[error(
         "enabled probe {epid} has recorded {name}( ), but destructive actions are not allowed (-w)"
     )]
@@ -55,7 +55,7 @@ pub enum Contradiction {
 /// Why a record or an aggregation cannot be shown. The texts are those of libdtrace, if it has the error (dt_error.c).
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A record of an enabled probe that the kernel does not know.
+    /// The kernel does not know the enabled probe of a record.
     #[error("Invalid EPID")]
     Epid(u32),
     /// An element of an aggregation that the kernel does not know.

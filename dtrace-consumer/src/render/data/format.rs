@@ -43,7 +43,7 @@ pub enum Kind {
     Float(FloatStyle, bool),
     /// `%a`: an address in the kernel.
     Address,
-    /// `%A`: one of a process's.
+    /// `%A`: an address in a process.
     UserAddress,
     /// `%k`
     Stack,
@@ -146,7 +146,7 @@ impl Format {
     }
 }
 
-/// A conversion behind its `%`, and how many bytes it is.
+/// Parses a conversion, without its `%`. Returns it with the number of bytes that it takes.
 fn conversion(text: &[u8], number: usize) -> Result<(Conversion, usize), FormatError> {
     let mut spec = Spec::default();
     let (mut width_argument, mut precision_argument, mut aggregation) = (false, false, false);

@@ -40,7 +40,7 @@ pub enum Place {
 pub struct Frames {
     /// Their addresses, the innermost first.
     pub addresses: Vec<u64>,
-    /// Whether the record had no room for more.
+    /// Whether the record is full, so that more frames may be missing.
     pub is_full: bool,
 }
 
@@ -98,7 +98,7 @@ impl Place {
                 let named = |&frame: &u64| names.frame(frame, names.address(frame));
                 frames.addresses.iter().flat_map(named).collect()
             }
-            // Names from the process's helper belong to frames one by one.
+            // A helper gives one name to each frame, so inlined functions are shown only without such names.
             Self::UserStack { pid, frames, names: given } if given.is_empty() => {
                 let named = |&frame: &u64| names.frame(frame, names.user_address(*pid, frame));
                 frames.addresses.iter().flat_map(named).collect()
@@ -154,7 +154,7 @@ impl Place {
                 out.push(b'\n');
             };
             line(name.as_bytes());
-            // A helper's annotation stands below its frame.
+            // An annotation of the helper follows its frame on a line of its own.
             if let Some([b'@', note @ ..]) = notes.get(index).map(Vec::as_slice) {
                 line(format!("  [ {} ]", escape::name(note)).as_bytes());
             }
@@ -180,7 +180,7 @@ fn user_stack(argument: UstackArg, data: &[u8]) -> Place {
     Place::UserStack { pid, frames, names }
 }
 
-/// A frame of a process's: its symbol, else what the process's helper calls it, else its address.
+/// Returns the name of a frame of a process: its symbol, otherwise the helper's name, otherwise its address.
 fn user_frame(names: Names<'_>, pid: u64, frame: u64, given: Option<&Vec<u8>>) -> String {
     if names.symbols.user_symbol(pid, frame).is_none()
         && let Some(given) = given.filter(|given| !matches!(given[..], [] | [b'@', ..]))

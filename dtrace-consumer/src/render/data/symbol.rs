@@ -81,7 +81,8 @@ pub struct NoSymbols;
 
 impl Symbols for NoSymbols {}
 
-/// Symbols, and whether the names of Rust's functions are printed as they are in the file (`raw`) or demangled.
+/// Formats addresses by their symbols. With `raw`, names of Rust functions are printed as in the file; otherwise they
+/// are demangled.
 #[derive(Clone, Copy)]
 pub(in crate::render) struct Names<'a> {
     pub symbols: &'a dyn Symbols,
@@ -122,7 +123,7 @@ impl Names<'_> {
     /// Returns the names of a frame of a stack: the functions that are inlined at its address, the innermost first, then the function with
     /// its offset. `named` is the name of the latter.
     pub fn frame(&self, address: u64, named: String) -> Vec<String> {
-        // The address is the one to which a call returns, and the instruction after a call may be another function's.
+        // A frame's address is that after a call, which may already belong to another function.
         let call = address.saturating_sub(1);
         let inlined = self.symbols.inlined(call);
         let module = match inlined.is_empty() {
@@ -134,7 +135,7 @@ impl Names<'_> {
         inlined.into_iter().map(name).chain([named]).collect()
     }
 
-    /// The symbol alone (`sym`).
+    /// Returns the symbol of an address, without an offset (`sym`).
     pub fn symbol(&self, address: u64) -> String {
         let symbol = self.symbols.symbol(address);
         let begin = symbol.as_ref().map_or(address, |symbol| symbol.address);
@@ -153,7 +154,7 @@ impl Names<'_> {
         self.place(symbol, self.symbols.user_module(pid, address), address)
     }
 
-    /// The symbol alone (`usym`).
+    /// Returns the symbol of an address in a process, without an offset (`usym`).
     pub fn user_symbol(&self, pid: u64, address: u64) -> String {
         let symbol = self.symbols.user_symbol(pid, address);
         let begin = symbol.as_ref().map_or(address, |symbol| symbol.address);

@@ -18,13 +18,13 @@ pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, ty: TypeId, da
 
 /// A member of the data that `print` shows.
 pub(in crate::render) struct Member {
-    /// Its name; the data as a whole have none.
+    /// Its name; empty for the data as a whole.
     pub name: String,
     /// Its type's name.
     pub type_name: String,
     /// Its type.
     pub ty: TypeId,
-    /// Its value; structs have none.
+    /// Its value; `None` for a struct.
     pub value: Option<String>,
 }
 
@@ -72,14 +72,14 @@ struct Printer<'a> {
     data: &'a [u8],
     /// Structs that the last member was in.
     depth: usize,
-    /// The index in the enclosing arrays.
+    /// The indentation of the enclosing arrays, in levels.
     nest: usize,
 }
 
 /// Most members that are shown of one value.
 const MEMBERS: usize = 1 << 16;
 
-/// Indentation of one level.
+/// The columns of one level of indentation.
 const LEVEL: usize = 4;
 
 impl Printer<'_> {
@@ -99,16 +99,16 @@ impl Printer<'_> {
         }
     }
 
-    /// The bytes of a value; what the record does not have is left out.
+    /// Returns the bytes of a value. Bytes that are not in the record are left out.
     fn bytes(&self, offset: u64, size: u64) -> &[u8] {
         let begin = usize::try_from(offset / 8).unwrap_or(usize::MAX).min(self.data.len());
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(self.data.len() - begin);
         &self.data[begin..begin + size]
     }
 
-    /// A value, and the members that it has.
+    /// Writes a value, then all of its members.
     fn visit(&mut self, name: &str, ty: TypeId, offset: u64, depth: usize) {
-        // A kernel declares types, so nested members are limited.
+        // The types come from the kernel, so the output is limited.
         if self.out.len() > LONGEST {
             return;
         }
@@ -213,7 +213,7 @@ impl Printer<'_> {
             let value = unsigned(bytes).unwrap_or(0);
             return self.hex(value);
         }
-        // A negative one is widened before it is shown in octal, as in C.
+        // A negative character is sign-extended before it is shown in octal, as in C.
         let byte = bytes.first().copied().unwrap_or(0);
         let _ = match byte {
             b' '..=b'~' => write!(self.out, "'{}'", char::from(byte)),
@@ -248,7 +248,7 @@ impl Printer<'_> {
             }
         }
         let records = matches!(types.get(types.resolve(of)), Type::Record { .. });
-        // Elements that the record has no bytes of are not made up.
+        // Elements whose bytes are not in the record are not shown.
         let there = (all.len() as u64).checked_div(size).unwrap_or(0);
         let elements = all.chunks_exact(usize::try_from(size).unwrap_or(1).max(1));
         let elements: Vec<Vec<u8>> = elements.map(<[u8]>::to_vec).collect();

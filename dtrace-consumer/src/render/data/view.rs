@@ -1,4 +1,4 @@
-//! The context of everything that is shown.
+//! The context for rendering: options, symbols, types, and settings of the output.
 
 use std::borrow::Cow;
 

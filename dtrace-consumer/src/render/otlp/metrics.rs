@@ -83,7 +83,7 @@ fn unit(unit: Unit) -> String {
     match unit {
         Unit::Microseconds => "us".to_owned(),
         Unit::Bytes => "By".to_owned(),
-        // An annotation: the unit of numbers of something.
+        // UCUM writes other units as annotations in braces.
         Unit::Other(name) => format!("{{{name}}}"),
         unit => unit.to_string(),
     }

@@ -28,7 +28,7 @@ use crate::render::sink::recorded::Recorded;
 use crate::render::sink::{Datum, Firing, Sink};
 use crate::render::unit::Units;
 
-/// Longest time that an export takes. Kernels wait for the next request meanwhile, for 30 s.
+/// The time limit of an export. Kernels receive no request meanwhile, and close a session after 30 s without one.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Most records that wait for the collector.
 const WAITING: usize = 10_000;
@@ -218,7 +218,7 @@ impl Otlp {
     /// Sends all that waits. Data that the collector does not take wait for the next time.
     fn send(&mut self) {
         self.sent = Instant::now();
-        // A collector that cannot be reached for metrics is not asked to take records.
+        // If metrics cannot be sent, records are not sent either.
         let sent = self.send_metrics().and_then(|()| self.send_logs());
         if let Err(error) = &sent
             && !self.failed

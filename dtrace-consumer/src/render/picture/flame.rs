@@ -12,7 +12,7 @@ use crate::render::data::bits::{signed, until_zero};
 use crate::render::data::place::Place;
 use crate::render::data::view::View;
 
-/// A key's frames, from the outermost on; a key that is no stack is one frame.
+/// Returns the frames of a key, the outermost first. A key that is not a stack is a single frame.
 fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
     match Place::read(key.action, key.argument, key.data) {
         Some(place) => place.names(view).into_iter().rev().map(function).collect(),
@@ -23,7 +23,7 @@ fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
     }
 }
 
-/// A frame without how far in its function it is: frames of one function are one.
+/// Removes the offset from a frame, so that all addresses in a function give the same frame.
 fn function(frame: String) -> String {
     let is_offset =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -33,7 +33,7 @@ fn function(frame: String) -> String {
     }
 }
 
-/// An element as a line of folded stacks.
+/// The result of folding an element.
 enum Folded {
     /// A line.
     Line { stack: String, weight: i64 },
@@ -62,21 +62,21 @@ fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
     let frames: Vec<String> = keys.iter().flat_map(|key| frames(key, view)).map(plain).collect();
     let mut line = frames.join(";");
     if line.starts_with('#') {
-        // Otherwise the line would be a comment.
+        // A line that begins with `#` would be a comment.
         line.insert(0, WORD_JOINER);
     }
     Some(Folded::Line { stack: line, weight })
 }
 
-/// Takes no room, and is no white space.
+/// An invisible character that does not count as white space.
 const WORD_JOINER: char = '\u{2060}';
 /// A blank that separates nothing.
 const NO_BREAK: &str = "\u{a0}";
-/// Stands for a blank at an end of a frame, where blanks would be removed.
+/// Replaces blanks at the ends of a frame, which would be trimmed.
 const OPEN_BOX: &str = "\u{2423}";
 
-/// Returns a frame that folded stacks can hold: without their separators, and without a last word that is a number, which would be taken
-/// for the weight of another stack.
+/// Returns a frame in a form that folded stacks can contain: without separators, and without a number as the last word,
+/// which would be read as the weight.
 fn plain(frame: String) -> String {
     let frame = frame.replace(';', ":").replace(['\n', '\r'], " ");
     let inner = frame.trim();
@@ -91,12 +91,12 @@ fn plain(frame: String) -> String {
     format!("{}{inner}{}", OPEN_BOX.repeat(start), OPEN_BOX.repeat(end))
 }
 
-/// Draws elements that have stacks among their keys, as an SVG: kernel or user stacks from the outermost
-/// frame on; other keys stand around or inside of them as they stand in the tuple.
+/// Draws elements with stacks among their keys as an SVG. The frames of a stack are drawn from the outermost one on.
+/// Other keys become frames, in the order of the keys.
 ///
 /// # Errors
 ///
-/// There are no such elements, none has a frame, their values are too large, or the picture cannot be written.
+/// No element has a stack, no stack has a frame, the sum of the values is too large, or the picture cannot be written.
 pub fn flame_graph<'a>(
     elements: impl Iterator<Item = &'a Entry>,
     view: &View<'_>,

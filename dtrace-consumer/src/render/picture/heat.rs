@@ -34,7 +34,7 @@ pub struct HeatMap {
     /// The times of the samples in nanoseconds.
     times: Vec<u64>,
     units: Units,
-    /// The last sample had more distributions than are kept.
+    /// The number of distributions in the last sample that were beyond the limit.
     omitted: usize,
 }
 
@@ -117,7 +117,7 @@ impl HeatMap {
         }
     }
 
-    /// Makes one sample of each two.
+    /// Merges each two samples into one.
     fn halve(&mut self) {
         self.times = self.times.chunks(2).filter_map(|pair| pair.last().copied()).collect();
         for map in self.maps.values_mut() {

@@ -24,7 +24,7 @@ pub enum PictureError {
          process's)"
     )]
     NoFrames,
-    /// The widths of a flame graph are sums of the values.
+    /// The sum of the values is too large for the width of a flame graph.
     #[error(
         "the sum of the aggregated values exceeds 2^63 - 1: aggregate smaller units, such as microseconds"
     )]

@@ -17,7 +17,7 @@ use crate::render::sink::{Datum, Firing, Sink};
 const CPUS: i64 = 0;
 /// The process of threads whose records have no `pid`.
 const THREADS: i64 = 1;
-/// Most slices that wait for their end; further ones have none.
+/// The most open slices. Further slices are not drawn.
 const OPEN: usize = 1 << 20;
 
 /// A timeline. The probes of a pair are the ends of a slice: for each value of an argument, or on the track of a thread. All other
@@ -29,7 +29,7 @@ pub struct Perfetto<W> {
     rules: Vec<SliceRule>,
     /// Tracks and processes that have a name.
     named: HashSet<(i64, Option<i64>)>,
-    /// Slices without an end: where, their name and the value of their key; when they began.
+    /// The open slices: their track, name and the value of their key, with the time at which they began.
     open: HashMap<(Track, String, String), u64>,
     begun: bool,
     recorded: Recorded,
@@ -53,17 +53,17 @@ fn json(value: &LabelValue) -> String {
     }
 }
 
-/// The shape in which an event is drawn.
+/// The kind of an event in the trace event format.
 enum Phase {
     /// A point of its track.
     Instant,
     /// The begin of a slice of its track.
     Begin,
-    /// The end of one.
+    /// The end of a slice on its track.
     End,
     /// The begin of a slice that others may overlap.
     BeginOf(String),
-    /// The end of one.
+    /// The end of the slice with this id.
     EndOf(String),
 }
 
@@ -86,7 +86,7 @@ impl<W: Write> Perfetto<W> {
         Self::with_slices(to, Vec::new())
     }
 
-    /// A timeline on its way to a writer, with these rules for pairs of probes before those of names.
+    /// Creates a timeline that is written to `to`. These rules for pairs of probes have priority over their names.
     pub fn with_slices(to: W, rules: Vec<SliceRule>) -> Self {
         Self {
             to,
@@ -98,7 +98,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// The writer, to be given back.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.to
     }
@@ -110,7 +110,7 @@ impl<W: Write> Perfetto<W> {
         Ok(self.to.write_all(event.as_bytes())?)
     }
 
-    /// Names a process, or a track of one, once.
+    /// Writes the name of a process, or of a track in it, the first time that it is used.
     fn name(&mut self, pid: i64, track: Option<i64>, name: &str) -> Result {
         if !self.named.insert((pid, track)) {
             return Ok(());
@@ -149,8 +149,8 @@ impl<W: Write> Perfetto<W> {
         Ok((pid, tid))
     }
 
-    /// Returns the slice of which the current record is an end, if it has the key of the pair, and no record of the same hit was
-    /// this end already.
+    /// Returns the begin or end of a slice for the current record. `None` if the probe is not of a pair, if the record
+    /// has no value for the key, or if an earlier record of the same hit was this end already.
     fn slice(&mut self, firing: &Firing<'_>, track: Track) -> Option<(Phase, String)> {
         let end = slices::end(&self.rules, firing.probe)?;
         let value = end.key.argument().and_then(|name| self.recorded.value(name));

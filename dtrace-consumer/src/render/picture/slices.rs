@@ -89,7 +89,8 @@ impl Key {
     }
 }
 
-/// Returns the words of a name before the last one, if that is `last`.
+/// Returns the part of a probe's name before the word `last`, without the dash; `None` if the name does not end with
+/// the word.
 fn before<'a>(name: &'a str, last: &str) -> Option<&'a str> {
     let stem = name.strip_suffix(last)?;
     if stem.is_empty() { Some(stem) } else { stem.strip_suffix('-') }

@@ -187,7 +187,7 @@ struct Layout<'o> {
     /// The data of a record so far, and the keys of the next aggregation.
     data: Vec<KnownDatum>,
     size: u32,
-    /// Indexed by statement.
+    /// The aggregations, each with the number of its statement.
     aggregations: Vec<(u64, AggDescription)>,
 }
 
@@ -203,7 +203,7 @@ impl<'o> Layout<'o> {
         let destructive = options.is_set(OptionId::Destructive);
         let mut acts = ecb.actions.iter();
         for (statement, number) in ecb.statements.iter().zip(before + 1..) {
-            // An empty format is no format in the DOF.
+            // The DOF cannot hold an empty format, so the statement has none.
             let text = statement.text.as_deref().filter(|text| !text.is_empty());
             // The DOF's string ends at the first zero.
             let format = text.and_then(|text| Format::parse(until_zero(text)).ok()).map(Rc::new);

@@ -76,7 +76,7 @@ pub trait Descriptions {
     fn format(&mut self, number: u16) -> Option<Vec<u8>>;
 }
 
-/// Descriptions in tables.
+/// A source of descriptions that were collected before.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Enabled probes.

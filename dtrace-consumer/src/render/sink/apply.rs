@@ -36,8 +36,8 @@ impl Format {
         conversions.sum()
     }
 
-    /// Writes the format with its data; `values` are those that `%@` shows, one after the other, the last
-    /// one again and again.
+    /// Writes the format with its data. Each `%@` shows the next one of `values`; when none is left, it shows the last
+    /// one again.
     ///
     /// # Errors
     ///
@@ -109,12 +109,13 @@ impl FieldLayout {
     }
 }
 
-/// An integer as C's `int`: a width or precision.
+/// Returns a width or precision from the data, as C's `int`.
 fn integer(argument: &Argument<'_>) -> Result<i32> {
     some(signed(argument.data)).map(|value| value as i32)
 }
 
-/// Returns a value that the format needs. The error is created only if it is missing: it takes longer than a conversion.
+/// Returns a value that the format needs, or an error. `ok_or` would create the error each time, which takes longer
+/// than a conversion.
 fn some<T>(value: Option<T>) -> Result<T> {
     match value {
         Some(value) => Ok(value),
@@ -122,7 +123,7 @@ fn some<T>(value: Option<T>) -> Result<T> {
     }
 }
 
-/// The value of an aggregation: a distribution as it is always shown, a number by the conversion.
+/// Writes the value of an aggregation: a number by the conversion, a distribution as always.
 fn show_value(
     out: &mut Vec<u8>,
     view: &View<'_>,
@@ -210,7 +211,7 @@ fn convert(
         }
         Kind::Time => string(out, &time::plain(number()?, view.zone)),
         Kind::Time822 => string(out, &time::rfc822(number()?, view.zone)),
-        // Takes no datum.
+        // `%%` takes no datum and was handled above.
         Kind::Percent => {}
     }
     Ok(())

@@ -92,7 +92,7 @@ pub(in crate::render) fn json_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// XML has no way to write most control characters of ASCII.
+/// Appends escaped text. XML cannot represent most ASCII control characters, so these become replacement characters.
 fn xml_text(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {

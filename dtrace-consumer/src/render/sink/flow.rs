@@ -41,25 +41,25 @@ impl Flow {
     }
 }
 
-/// Columns that each entry indents what follows.
+/// The columns of indentation for each entry.
 pub(in crate::render) const STEP: usize = 2;
 
 /// The current depth of entries and returns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::render) struct Depth {
-    /// Columns.
+    /// The indentation in columns.
     pub indent: usize,
 }
 
 impl Depth {
-    /// Before a record is shown.
+    /// Updates the indentation before a record is shown: a return ends a level.
     pub fn before(&mut self, flow: Flow) {
         if flow == Flow::Return {
             self.indent = self.indent.saturating_sub(STEP);
         }
     }
 
-    /// After it was.
+    /// Updates the indentation after a record was shown: an entry begins a level.
     pub fn after(&mut self, flow: Flow) {
         if flow == Flow::Entry {
             self.indent =
@@ -72,7 +72,7 @@ impl Depth {
 mod tests {
     use super::*;
 
-    /// Formats take no width above `u16::MAX`, and panic.
+    /// `format!` panics for a width above `u16::MAX`.
     #[test]
     fn entries_without_a_return_can_be_shown() {
         let mut depth = Depth::default();

@@ -38,7 +38,7 @@ pub struct Firing<'a> {
     pub time: u64,
     /// Whether it is an entry or a return, under `flowindent`.
     pub flow: Flow,
-    /// Columns that it is indented.
+    /// The indentation in columns.
     pub indent: usize,
 }
 

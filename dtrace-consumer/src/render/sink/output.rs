@@ -51,7 +51,7 @@ pub trait Output {
         Ok(())
     }
 
-    /// Whether data go to a terminal since a `freopen`; `None` if they go where they first went.
+    /// Returns whether data go to a terminal after a `freopen`; `None` if they go to the first output.
     fn moved_to_terminal(&self) -> Option<bool> {
         None
     }
@@ -87,7 +87,7 @@ impl<O: Output + ?Sized> Output for &mut O {
     }
 }
 
-/// Text that is kept, for programs that want it: on standard output and on standard error. It has no files and no shell.
+/// An output that collects standard output and standard error in memory. It supports no files and no shell commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The printed text.
@@ -127,7 +127,7 @@ impl Output for Kept {
     }
 }
 
-/// Bytes that are kept before they are written, at most.
+/// The size in bytes of the buffer before a file.
 const BUFFER: usize = 64 << 10;
 
 /// The files of a process: a file or standard output, and standard error.

@@ -40,7 +40,7 @@ pub struct Structured<O> {
     probes: usize,
     /// The data of the current record.
     left: Vec<Node>,
-    /// The text of the last probe, whose memory the next one uses.
+    /// The buffer for the text of a probe; reused.
     text: String,
 }
 
@@ -50,7 +50,7 @@ impl<O: Output> Structured<O> {
         Self { output, markup, begun: false, probes: 0, left: Vec::new(), text: String::new() }
     }
 
-    /// The output, to be given back.
+    /// Returns the output.
     pub fn into_output(self) -> O {
         self.output
     }

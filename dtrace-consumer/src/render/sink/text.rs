@@ -28,11 +28,11 @@ use crate::render::sink::{Datum, Firing, Sink};
 /// Columns of a kernel's name, where there are several.
 const HOST: usize = 15;
 
-/// dtrace(1)'s own form, to the byte.
+/// A sink that writes the text format of dtrace(1), byte for byte.
 #[derive(Debug)]
 pub struct Text<O> {
     output: O,
-    /// The text of the last datum, whose memory the next one uses.
+    /// The buffer for the text of a datum; reused.
     text: Vec<u8>,
     /// Whether the heading is printed.
     heading: bool,
@@ -73,12 +73,12 @@ impl<O: Output> Text<O> {
         &self.output
     }
 
-    /// The output, to be given back.
+    /// Ends the sink, and returns the output.
     pub fn into_output(self) -> O {
         self.output
     }
 
-    /// Counts a fault if one of the same instruction is printed already. Returns whether it is counted.
+    /// Counts a fault of an instruction whose first fault is already printed. Returns whether it was counted.
     fn is_repeated(&mut self, error: &ProbeError<'_>, host: Option<&str>, text: &str) -> bool {
         let ErrorKind::Fault { fault, action, offset, .. } = error.what else { return false };
         let place = (host.map(str::to_owned), error.epid, action, offset, fault);
@@ -93,7 +93,8 @@ impl<O: Output> Text<O> {
         false
     }
 
-    /// The view of data on their way to the output: they may go to another file than at first.
+    /// Returns the view for data, whose destination may have changed by `freopen`: another file may or may not be a
+    /// terminal.
     fn view<'a>(&self, view: &View<'a>) -> View<'a> {
         View { terminal: self.output.moved_to_terminal().unwrap_or(view.terminal), ..*view }
     }
@@ -255,7 +256,7 @@ fn value(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], quiet: bool) {
     }
 }
 
-/// Integers and the columns that they have: those of 4 and 8 bytes have signs.
+/// Returns an integer and the number of its columns; `None` for other sizes. Integers of 4 and 8 bytes are signed.
 fn integer(data: &[u8]) -> Option<(i64, i32)> {
     match data.len() {
         8 => Some((signed(data)?, 16)),
@@ -290,7 +291,7 @@ fn show_table(out: &mut Vec<u8>, view: &View<'_>, table: &Table<'_>) -> Result {
     Ok(())
 }
 
-/// Columns of the keys where bars follow them.
+/// Returns the columns of a key that a bar follows.
 fn packed_columns(key: &Argument<'_>) -> i32 {
     integer(key.data).map_or(16, |(_, columns)| columns)
 }
@@ -325,7 +326,7 @@ fn show_value(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry, scale: Option<S
     match (number, scale) {
         (Some(_), Some(Scale::Histogram { total, positives, negatives })) => {
             out.push(b' ');
-            // The bar is that of the value before it is normalized.
+            // The bar shows the value before normalization.
             let value = match entry.action {
                 Action::Sum | Action::Count => entry.words.first().copied().unwrap_or(0),
                 _ => number.unwrap_or(0),

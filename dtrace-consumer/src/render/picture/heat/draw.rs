@@ -54,7 +54,7 @@ impl Colours {
         area.draw_text("values in", &font.clone().into(), (left, top - 42))?;
         area.draw_text("a cell", &font.into(), (left, top - 26))?;
         let lightest = self.heat(1.0);
-        // One value in each cell has one colour only.
+        // If all counts are one, there is only one shade.
         let shades = if self.most > 1.0 { SHADES } else { 1 };
         for shade in 0..shades {
             let part = f64::from(shade) / f64::from((shades - 1).max(1));
