@@ -8,8 +8,8 @@
 //! static PROBES: [Slot; 8] = [const { Slot::new() }; 8];
 //! static SCRIPT: Provider = Provider::new(&PROBES);
 //!
-//! // Once the image is attached. Here nothing is.
 //! // Once the image is attached. It is not attached in this example.
+//! let opened = SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER);
 //! assert_eq!(opened, Err(OpenError::NotAttached));
 //! # fn load() -> Result<(), Box<dyn core::error::Error>> {
 //! // As the script is loaded: `script::main:lookup`, with types for `args[]`.
