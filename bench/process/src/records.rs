@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -85,6 +85,16 @@ struct Costs {
     consumer: u64,
 }
 
+/// The process that makes records. It ends when this is dropped, also after an error before it was enabled.
+struct Producer(Child);
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Prints the table.
 ///
 /// # Errors
@@ -120,17 +130,17 @@ pub fn run() -> Result<()> {
 /// Traces a process that makes records at a rate.
 fn trace(row: &Row, rate: u64) -> Result<Costs> {
     let program = std::env::current_exe().context("finding this program")?;
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .args(["--produce", &rate.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        .context("starting the process")?;
-    let mut output = BufReader::new(child.stdout.take().context("a child without output")?);
+        .spawn();
+    let mut child = Producer(child.context("starting the process")?);
+    let mut output = BufReader::new(child.0.stdout.take().context("a child without output")?);
     let mut line = String::new();
     output.read_line(&mut line)?;
     ensure!(line == "ready\n", "the process has ended");
-    let pid = child.id();
+    let pid = child.0.id();
     let transport = Address::Process(pid).open(&Protection::Machine, || {})?;
     let received = Arc::new(AtomicU64::new(0));
     let client = Client::connect(Counting { transport, received: received.clone() })?;
@@ -167,8 +177,6 @@ fn trace(row: &Row, rate: u64) -> Result<Costs> {
     let numbers = report.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     let [records, drops, server] = numbers[..] else { anyhow::bail!("the process: {report}") };
     running.finish(&mut *sink)?;
-    child.kill()?;
-    child.wait()?;
     Ok(Costs { records, drops, bytes, server, consumer })
 }
 
