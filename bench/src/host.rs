@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, anyhow};
+use sdt_core::arg::Borrows;
 use sdt_core::attach::{self, Attachment};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
@@ -66,7 +67,7 @@ unsafe impl Framework for Counter {
         Ok(ProbeId::new(probes.len() as u32).expect("not 0"))
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10], _: Borrows) {
         if id.load(Ordering::Acquire) != 0 {
             std::hint::black_box(args);
             self.hits.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,8 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
 
+use crate::arg::Borrows;
+
 pub use dtrace_abi::limits::{
     ARGS, ARGUMENT_TYPE as ARG_TYPE_LEN, FUNCTION_NAME as FUNCTION_NAME_LEN,
     MODULE_NAME as MODULE_NAME_LEN, PROBE_NAME as PROBE_NAME_LEN,
@@ -224,6 +226,9 @@ pub unsafe trait Framework: Sync {
     /// destroyed only after it was disabled and every CPU has since had interrupts on. Therefore the loaded id still
     /// belongs to the probe.
     ///
+    /// `borrows` tells which arguments are addresses of memory that the site borrows. A framework that cannot read any address
+    /// safely can load from that memory.
+    ///
     /// Arguments the probe does not have are 0. FreeBSD's and illumos's `dtrace_probe` carry five;
     /// their bindings leave the others to [`ProviderOps::getargval`].
     ///
@@ -233,5 +238,7 @@ pub unsafe trait Framework: Sync {
     /// # Safety
     /// Only the `enable` and `disable` ops of one probe of this framework change `id`: `enable` sets it to the probe's
     /// id, and `disable` sets it to 0 before it returns. (The kernels' `dtrace_probe` does not check ids.)
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]);
+    ///
+    /// The [ranges](Borrows::ranges) of `borrows` in `args` are mapped and readable until the function returns.
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], borrows: Borrows);
 }

@@ -13,7 +13,8 @@ impl Promise {
     ///
     /// # Safety
     /// All macros that refer to it get the operands that `sdt_probe!` makes of a probe: the record of a probe of this image, its
-    /// own symbol, and as many words as the count says. Templates and operands of assembly keep to the calling convention of
+    /// own symbol, and as many words as the count says: those of values of the types that the record describes, which live until
+    /// the hit is recorded. Templates and operands of assembly keep to the calling convention of
     /// the thunks.
     pub const unsafe fn made() -> Self {
         Self(())

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use sdt_core::__private::link::{Records, find, link};
-use sdt_core::__private::record::{ArgList, ArgTypes, Probe, Provider, Site};
+use sdt_core::__private::record::{ArgList, Args, Probe, Provider, Site};
+use sdt_core::arg::Borrows;
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
 use sdt_core::site::ENCODING;
@@ -141,11 +142,11 @@ fn arguments_of_another_image_s_probe_are_refused() {
         static PROBE: Probe = Probe::open(&PROVIDER, c"one");
         &PROBE
     }
-    extern "C" fn types() -> &'static ArgTypes {
-        &(&[] as ArgTypes)
+    extern "C" fn args() -> &'static Args {
+        &Args { types: &[], borrows: Borrows::NOTHING }
     }
     let image = Image::new();
-    let lists = vec![ArgList { probe, types }].leak();
+    let lists = vec![ArgList { probe, args }].leak();
     let error = image.link_all(image.probes, &mut [], lists).unwrap_err();
     assert_eq!(error, AttachError::ListProbe { index: 0 });
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sdt_core::arg::Value as _;
+use sdt_core::arg::{Borrows, Value as _};
 use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -122,7 +122,7 @@ unsafe impl Framework for Five {
         Ok(ProbeId::new(created.len() as u32).expect("not 0"))
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], _: Borrows) {
         let id = id.load(Ordering::Acquire);
         // The arguments after the fifth are lost here.
         let five: [u64; 5] = std::array::from_fn(|at| args[at]);

@@ -8,6 +8,7 @@ use core::sync::atomic::AtomicU32;
 use dtrace_abi::System;
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use dtrace_abi::spec::Spec;
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{
     ARGS, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -188,7 +189,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         self.0.probe_create(provider, [module, function, name], aframes, parg)
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], _: Borrows) {
         let record = |id| self.0.record(id, Args::All(args));
         with_live_id(&self.0.host, id, record, || self.0.framework().overtaken());
     }

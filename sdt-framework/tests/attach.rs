@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use recording_host::cpus::Uniprocessor;
+use sdt_core::arg::Borrows;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
@@ -146,9 +147,9 @@ unsafe impl Framework for Faulty {
         unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10], borrows: Borrows) {
         // SAFETY: as in `register`.
-        unsafe { DTRACE.hit(id, args) };
+        unsafe { DTRACE.hit(id, args, borrows) };
     }
 }
 

@@ -232,6 +232,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
 
 use loom::thread;
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -327,7 +328,7 @@ unsafe impl Framework for Registering {
         unsafe { self.dtrace.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 10]) {}
+    unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 10], _: Borrows) {}
 }
 
 /// A thread attaches the image, another one enables whatever there is.

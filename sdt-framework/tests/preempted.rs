@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{drain, spec};
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 use sdt_framework::{Config, Dtrace, Host};
 
@@ -82,7 +83,7 @@ fn it_is_no_hit_of_that_one() {
     DTRACE.go(consumer).unwrap();
     let hit = || {
         // SAFETY: the ops set the id as they should.
-        unsafe { DTRACE.hit(&ID, &[42; 10]) };
+        unsafe { DTRACE.hit(&ID, &[42; 10], Borrows::NOTHING) };
     };
     hit();
     let probes = |id| drain(&DTRACE, id, 0).iter().map(|record| record.probe).collect::<Vec<_>>();

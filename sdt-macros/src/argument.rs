@@ -72,6 +72,12 @@ impl Argument {
         quote!(__sdt::__sdt_arg_types!(#ty #(as #native)* #(=> #translated)*))
     }
 
+    /// Returns what its words borrow.
+    pub(crate) fn borrow(&self) -> TokenStream {
+        let ty = &self.ty;
+        quote!(<#ty as __sdt::arg::Value>::BORROW.of_argument(__sdt::arg::words_of::<#ty>()))
+    }
+
     /// Returns whether its type is, by its name, a conversion of a value: `Shown` or `Json`.
     pub(crate) fn is_made(&self) -> bool {
         let Type::Path(of) = &self.ty else { return false };

@@ -357,6 +357,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let arg_names: Vec<_> =
         arg_names.map(|(i, arg)| format_ident!("__sdt_arg_{i}", span = arg.name.span())).collect();
     let types: Vec<_> = args.iter().map(Argument::types).collect();
+    let borrows = args.iter().map(Argument::borrow);
     let list = format_ident!("__SDT_TYPES_{}", ident.unraw());
     let described = describe::declared(&names, ident.span(), &list);
     let (words, count) = (names::words(ident), args.len());
@@ -394,7 +395,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         .unzip();
     quote! {
         __sdt::__sdt! { @declared
-            #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, #list
+            #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, #list, __sdt::arg::Borrows::of(&[#(#borrows),*])
         }
 
         #(#lints)*

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicU32;
 
+use sdt_core::arg::Borrows;
 use sdt_core::attach;
 use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
@@ -15,7 +16,7 @@ use sdt_core::ops::{
 use sdt_framework::Dtrace;
 
 use crate::slots::{self, Slots};
-use crate::{own_stack, stack};
+use crate::{borrowed, own_stack, stack};
 
 /// The framework, with a note for each hit whether a site made it.
 #[derive(Debug)]
@@ -83,12 +84,14 @@ unsafe impl Framework for SiteFramework {
         unsafe { self.0.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], borrows: Borrows) {
         let here = own_stack::stack_pointer();
         // This check runs before any function with a large frame is called: the stack may be nearly full.
         let Some(room) = slots::room_keeping_errno() else { return self.0.count_stray() };
         let _note = stack::Note::new(is_of_site(id).then_some(here), room);
+        // SAFETY: the ranges of `borrows` can be read until this function returns, by the contract of `Framework::hit`.
+        let _borrowed = unsafe { borrowed::Note::new(args, borrows) };
         // SAFETY: the caller fulfils the contract of `Framework::hit`, to which this function forwards.
-        unsafe { self.0.hit(id, args) };
+        unsafe { self.0.hit(id, args, borrows) };
     }
 }

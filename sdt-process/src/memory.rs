@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use crate::image::Image;
 use crate::proc_file::{MAPS, PAGES};
-use crate::{clock, identity, own_stack, raw_load};
+use crate::{borrowed, clock, identity, own_stack, raw_load};
 
 /// The size of a page in bytes; 0 until [`prepare`] has been called.
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
@@ -254,6 +254,15 @@ impl Cache {
     fn read_alone(&self, address: usize, into: &mut [u8], ahead: usize) -> bool {
         // SAFETY: `is_busy` is set, so no other reference to the bytes exists: they are this thread's, and its handlers leave them alone.
         let bytes = unsafe { &mut *self.bytes.get() };
+        let size = PAGE_SIZE.load(Ordering::Acquire).max(1);
+        if borrowed::contains(address, into.len(), size) {
+            let is_present = self.are_present(address, into.len());
+            if is_present {
+                // SAFETY: the site of this thread's hit borrows some of each of these pages, and the hit is not over.
+                unsafe { raw_load::copy(address, into) };
+            }
+            return is_present;
+        }
         let (start, length) = self.kept.get();
         let offset = address.wrapping_sub(start);
         if let Some(kept) =
@@ -265,7 +274,6 @@ impl Cache {
         if !self.are_present(address, into.len()) {
             return false;
         }
-        let size = PAGE_SIZE.load(Ordering::Acquire).max(1);
         let ahead = ahead.min(size - address % size);
         let Some(bytes) = bytes.get_mut(..ahead).filter(|bytes| into.len() < bytes.len()) else {
             return copy(address, into);

@@ -65,6 +65,7 @@ use core::ffi::{c_char, c_void};
 
 use crate::name::TypeName;
 
+mod borrow;
 #[cfg(feature = "serde")]
 mod json;
 mod numbers;
@@ -73,6 +74,7 @@ mod shown;
 mod text;
 mod tuple;
 
+pub use borrow::{Borrow, Borrows};
 #[cfg(feature = "serde")]
 pub use json::{Json, json};
 #[doc(hidden)]
@@ -121,6 +123,16 @@ pub const fn translated<const COUNT: usize>(
 
 /// The types of a probe's arguments in order. Each argument has one or two.
 pub type ArgTypes = &'static [&'static [ArgType]];
+
+/// The arguments of a probe.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Args {
+    /// Their types.
+    pub types: ArgTypes,
+    /// The words that are addresses of borrowed memory.
+    pub borrows: Borrows,
+}
 
 /// Returns the number of arguments as the framework counts them.
 #[doc(hidden)]
@@ -188,6 +200,10 @@ macro_rules! __sdt_arg_types {
 pub trait Value {
     /// `[u64; 1]`, or `[u64; 2]`.
     type Words: Words;
+
+    /// Whether the words are addresses of memory that stays mapped while the value exists.
+    #[doc(hidden)]
+    const BORROW: Borrow<Self> = Borrow::NOTHING;
 
     /// Returns the words for the framework: sign-extended for signed integers, zero-extended for all other types. An
     /// address that a consumer follows has its provenance

@@ -5,13 +5,15 @@
 
 use core::ptr::{NonNull, from_ref, null};
 
-use super::{ArgType, Argument, CType, Value};
+use super::borrow::First;
+use super::{ArgType, Argument, Borrow, CType, Value};
 use crate::name::TypeName;
 
 macro_rules! values {
-    ($([$($generics:tt)*] $rust:ty, |$value:ident| $pointer:expr;)*) => {$(
+    ($([$($generics:tt)*] $rust:ty, $first:expr, |$value:ident| $pointer:expr;)*) => {$(
         impl<$($generics)*> Value for $rust {
             type Words = [u64; 1];
+            const BORROW: Borrow<Self> = Borrow::new($first);
 
             #[inline(always)]
             fn words(&self) -> [u64; 1] {
@@ -24,15 +26,20 @@ macro_rules! values {
     )*};
 }
 
+/// A reference to a type without a size refers to no memory.
+const fn address_of<T>() -> First {
+    if size_of::<T>() == 0 { First::Number } else { First::Address }
+}
+
 values! {
-    [T] *const T, |pointer| *pointer;
-    [T] *mut T, |pointer| *pointer;
-    [T] NonNull<T>, |pointer| pointer.as_ptr();
-    [T] Option<NonNull<T>>, |pointer| pointer.map_or(null(), |pointer| pointer.as_ptr().cast_const());
-    [T] &T, |place| from_ref::<T>(*place);
-    [T] &mut T, |place| from_ref::<T>(&**place);
-    [T] Option<&T>, |place| place.map_or(null(), from_ref::<T>);
-    [T] Option<&mut T>, |place| place.as_deref().map_or(null(), from_ref::<T>);
+    [T] *const T, First::Number, |pointer| *pointer;
+    [T] *mut T, First::Number, |pointer| *pointer;
+    [T] NonNull<T>, First::Number, |pointer| pointer.as_ptr();
+    [T] Option<NonNull<T>>, First::Number, |pointer| pointer.map_or(null(), |pointer| pointer.as_ptr().cast_const());
+    [T] &T, address_of::<T>(), |place| from_ref::<T>(*place);
+    [T] &mut T, address_of::<T>(), |place| from_ref::<T>(&**place);
+    [T] Option<&T>, address_of::<T>(), |place| place.map_or(null(), from_ref::<T>);
+    [T] Option<&mut T>, address_of::<T>(), |place| place.as_deref().map_or(null(), from_ref::<T>);
 }
 
 macro_rules! arguments {

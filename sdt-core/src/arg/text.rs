@@ -9,8 +9,9 @@
 use core::ffi::CStr;
 use core::ptr::null;
 
+use super::borrow::First;
 use super::pointers::elements;
-use super::{ArgType, Argument, CType, Value};
+use super::{ArgType, Argument, Borrow, CType, Value};
 use crate::name::TypeName;
 
 const CHARS: ArgType = ArgType::native(TypeName::new("char *"));
@@ -53,9 +54,10 @@ macro_rules! arguments {
 }
 
 macro_rules! values {
-    ($([$($generics:tt)*] $rust:ty, $words:ty, |$value:ident| $of:expr;)*) => {$(
+    ($([$($generics:tt)*] $rust:ty, $words:ty, $first:expr, |$value:ident| $of:expr;)*) => {$(
         impl<$($generics)*> Value for $rust {
             type Words = $words;
+            const BORROW: Borrow<Self> = Borrow::new($first);
 
             #[inline(always)]
             fn words(&self) -> $words {
@@ -78,15 +80,20 @@ fn address(text: Option<&CStr>) -> [u64; 1] {
     [text.map_or(null(), CStr::as_ptr).expose_provenance() as u64]
 }
 
+/// A slice of elements with a size has at least as many bytes as elements.
+const fn text_of<T>() -> First {
+    if size_of::<T>() == 0 { First::Number } else { First::Text }
+}
+
 values! {
-    [] &CStr, [u64; 1], |text| address(Some(text));
-    [] Option<&CStr>, [u64; 1], |text| address(*text);
-    [] &str, [u64; 2], |text| extent(text.as_bytes());
-    [] &mut str, [u64; 2], |text| extent(text.as_bytes());
-    [] Option<&str>, [u64; 2], |text| text.map_or([0; 2], |text| extent(text.as_bytes()));
-    [T] &[T], [u64; 2], |slice| extent(slice);
-    [T] &mut [T], [u64; 2], |slice| extent(slice);
-    [T] Option<&[T]>, [u64; 2], |slice| slice.map_or([0; 2], extent);
+    [] &CStr, [u64; 1], First::Address, |text| address(Some(text));
+    [] Option<&CStr>, [u64; 1], First::Address, |text| address(*text);
+    [] &str, [u64; 2], First::Text, |text| extent(text.as_bytes());
+    [] &mut str, [u64; 2], First::Text, |text| extent(text.as_bytes());
+    [] Option<&str>, [u64; 2], First::Text, |text| text.map_or([0; 2], |text| extent(text.as_bytes()));
+    [T] &[T], [u64; 2], text_of::<T>(), |slice| extent(slice);
+    [T] &mut [T], [u64; 2], text_of::<T>(), |slice| extent(slice);
+    [T] Option<&[T]>, [u64; 2], text_of::<T>(), |slice| slice.map_or([0; 2], extent);
 }
 
 arguments! {

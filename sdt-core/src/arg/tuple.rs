@@ -1,6 +1,6 @@
 //! The arguments of a site as a tuple, and their words.
 
-use super::{ArgType, Argument, Value, Words, words_of};
+use super::{ArgType, Argument, Borrows, Value, Words, words_of};
 
 /// The words of one argument. The type does not depend on the argument's type, so that an unsuitable argument causes
 /// only one error.
@@ -46,6 +46,9 @@ pub trait Tuple<const COUNT: usize> {
     /// The total number of words.
     const WORDS: usize;
 
+    /// The words that are addresses of borrowed memory.
+    const BORROWS: Borrows;
+
     /// Returns the words of each argument. Probe context.
     fn carried(&self) -> [Carried; COUNT];
 }
@@ -55,6 +58,7 @@ macro_rules! tuples {
         impl<$($arg: Argument),*> Tuple<$count> for ($($arg,)*) {
             const TYPES: &'static [&'static [ArgType]] = &[$($arg::TYPES),*];
             const WORDS: usize = 0 $(+ words_of::<$arg>())*;
+            const BORROWS: Borrows = Borrows::of(&[$($arg::BORROW.of_argument(words_of::<$arg>())),*]);
 
             #[inline(always)]
             fn carried(&self) -> [Carried; $count] {

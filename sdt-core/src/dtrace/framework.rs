@@ -5,6 +5,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Functions;
+use crate::arg::Borrows;
 use crate::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -111,7 +112,7 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
 
     // Not inlined, so that it has a frame: see `HIT_FRAMES`.
     #[inline(never)]
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], _: Borrows) {
         let [arg0, arg1, arg2, arg3, arg4, ..] = args.map(|arg| arg as usize);
         self.0.without_interrupts(|| {
             let id = id.load(Ordering::Acquire);

@@ -43,8 +43,9 @@ pub unsafe extern "C" fn fire(
     // SAFETY: `count` words are readable, by the contract of this function.
     let args = unsafe { hit.args() };
     // SAFETY: only `enable` and `disable` of the ops table set the id, as `hit` demands. `hit` itself checks whether the
-    // probe still exists.
-    unsafe { attachment.framework.hit(probe.enabled_id(), &args) };
+    // probe still exists. The words are those of arguments that the site borrows until this function returns; their types
+    // are among those of which linking has made the borrows of the probe.
+    unsafe { attachment.framework.hit(probe.enabled_id(), &args, probe.borrows()) };
 }
 
 pub use crate::thunk::fire_at;

@@ -3,11 +3,11 @@
 use core::arch::asm;
 
 use crate::arg::{Carried, Tuple};
-use crate::record::{ArgTypes, Probe, word};
+use crate::record::{Args, Probe, word};
 
-/// The types of a tuple's arguments in the form of [`ArgList`](crate::record::ArgList).
-extern "C" fn types<A: Tuple<COUNT>, const COUNT: usize>() -> &'static ArgTypes {
-    const { &A::TYPES }
+/// A tuple's arguments in the form of [`ArgList`](crate::record::ArgList).
+extern "C" fn args<A: Tuple<COUNT>, const COUNT: usize>() -> &'static Args {
+    const { &Args { types: A::TYPES, borrows: A::BORROWS } }
 }
 
 /// The record of an open provider's probe, by type.
@@ -28,10 +28,10 @@ pub fn list_args<P: ProbeRecord, A: Tuple<COUNT>, const COUNT: usize>(
         asm!(
             ".pushsection sdt_arg_lists, \"awR\", %progbits",
             ".balign 8",
-            word!(" {probe}, {types}"),
+            word!(" {probe}, {args}"),
             ".popsection",
             probe = sym <P as ProbeRecord>::record,
-            types = sym types::<A, COUNT>,
+            args = sym self::args::<A, COUNT>,
             options(nomem, nostack, preserves_flags),
         )
     }

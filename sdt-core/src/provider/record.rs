@@ -28,7 +28,7 @@ pub use set::{
 };
 pub use site::{ArgList, Site, find};
 
-pub use crate::arg::ArgTypes;
+pub use crate::arg::{ArgTypes, Args};
 
 /// The assembler's directive for words as long as a pointer.
 #[cfg(target_pointer_width = "64")]

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{
     Framework as _, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps,
 };
@@ -312,7 +313,7 @@ fn providers() -> Vec<(&'static str, Call)> {
         ("Dtrace::hit", |w| {
             let id = std::sync::atomic::AtomicU32::new(w.probe.get());
             // SAFETY: it is the id of a probe that is enabled.
-            unsafe { w.dtrace.hit(&id, &[0; 10]) };
+            unsafe { w.dtrace.hit(&id, &[0; 10], Borrows::NOTHING) };
             assert_eq!(w.dtrace.counters().reentered, 1);
             Worked
         }),

@@ -8,8 +8,8 @@ use std::ffi::CStr;
 
 use arbitrary::{Arbitrary, Unstructured};
 use sdt_core::__private::link::{Records, find, link};
-use sdt_core::__private::record::{ArgList, ArgTypes, Probe, Provider, Site};
-use sdt_core::arg::Argument;
+use sdt_core::__private::record::{ArgList, ArgTypes, Args, Probe, Provider, Site};
+use sdt_core::arg::Tuple;
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
 use sdt_core::patch::protocol::{Text, Tracepoint};
@@ -21,8 +21,12 @@ const MOST: usize = 8;
 const TEXT: usize = 128;
 
 const NAMES: [&CStr; 4] = [c"", c"one", c"two", c"three"];
-static TYPES: [ArgTypes; 3] =
-    [&[], &[<u8 as Argument>::TYPES], &[<u8 as Argument>::TYPES, <&CStr as Argument>::TYPES]];
+static ARGS: [Args; 3] = [args::<(), 0>(), args::<(u8,), 1>(), args::<(u8, &CStr), 2>()];
+
+/// The arguments of a tuple.
+const fn args<T: Tuple<COUNT>, const COUNT: usize>() -> Args {
+    Args { types: T::TYPES, borrows: T::BORROWS }
+}
 
 /// Indices are taken modulo what there is.
 #[derive(Debug, Arbitrary)]
@@ -150,8 +154,8 @@ impl Memory {
             |index: u8| unsafe { forever(&providers[usize::from(index) % providers.len()]) };
         let probe = |record: &ProbeRecord| match record.declared {
             Some(types) => {
-                let types = &TYPES[usize::from(types) % TYPES.len()];
-                Probe::declared(provider(record.provider), name(record.name), types)
+                let args = &ARGS[usize::from(types) % ARGS.len()];
+                Probe::declared(provider(record.provider), name(record.name), args)
             }
             None => Probe::open(provider(record.provider), name(record.name)),
         };
@@ -183,7 +187,7 @@ impl Memory {
         let sites = sites.collect();
         let arg_lists = image.arg_lists.iter().take(MOST).map(|&(probe, types)| ArgList {
             probe: probe_function(usize::from(probe) % probes.len()),
-            types: types_function(usize::from(types) % TYPES.len()),
+            args: args_function(usize::from(types) % ARGS.len()),
         });
         let arg_lists = arg_lists.collect();
         Self { providers, probes, sites, arg_lists, text }
@@ -283,7 +287,7 @@ impl Memory {
     fn types_of<'a>(&'a self, probe: &'a Probe) -> impl Iterator<Item = ArgTypes> + 'a {
         let declared = self.probes().iter().filter(|other| same(other, probe));
         let listed = self.arg_lists.iter().filter(|list| same((list.probe)(), probe));
-        declared.filter_map(Probe::arg_types).chain(listed.map(|list| *(list.types)()))
+        declared.filter_map(Probe::arg_types).chain(listed.map(|list| (list.args)().types))
     }
 
     /// The links that the walk has set.
@@ -373,13 +377,13 @@ fn probe_function(index: usize) -> extern "C" fn() -> &'static Probe {
     FUNCTIONS[index]
 }
 
-/// A function that returns the types of an index.
-fn types_function(index: usize) -> extern "C" fn() -> &'static ArgTypes {
-    extern "C" fn types<const INDEX: usize>() -> &'static ArgTypes {
-        &TYPES[INDEX]
+/// A function that returns the arguments of an index.
+fn args_function(index: usize) -> extern "C" fn() -> &'static Args {
+    extern "C" fn args<const INDEX: usize>() -> &'static Args {
+        &ARGS[INDEX]
     }
-    const FUNCTIONS: [extern "C" fn() -> &'static ArgTypes; TYPES.len()] =
-        [types::<0>, types::<1>, types::<2>];
+    const FUNCTIONS: [extern "C" fn() -> &'static Args; ARGS.len()] =
+        [args::<0>, args::<1>, args::<2>];
     FUNCTIONS[index]
 }
 

@@ -8,6 +8,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sdt_core::Probe;
+use sdt_core::arg::Borrows;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
@@ -372,7 +373,7 @@ unsafe impl Framework for Counted {
         unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10], _: Borrows) {
         // With interrupts off, the probe cannot be detached between counting and recording.
         let recorded = || {
             let Some(hit) = ProbeId::new(id.load(Ordering::Acquire)) else { return };

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{
     ARG_NONE, ARGS, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr,
     ProviderId, ProviderOps,
@@ -137,7 +138,7 @@ unsafe impl Framework for Recorder {
         Ok(ProbeId::new(probes.len() as u32).unwrap())
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], _: Borrows) {
         let id = id.load(Ordering::Acquire) as usize;
         if id == 0 {
             return;

@@ -267,7 +267,7 @@ macro_rules! __sdt {
     };
     (
         @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        $types:expr
+        $types:expr, $borrows:expr
     ) => {
         // The macros choose the symbol, not the caller.
         const _: $crate::__private::Promise = __SDT_PROMISE;

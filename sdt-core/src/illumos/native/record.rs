@@ -28,7 +28,7 @@ macro_rules! __sdt {
     };
     (
         @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        $types:expr
+        $types:expr, $borrows:expr
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]

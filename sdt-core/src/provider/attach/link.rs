@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicPtr;
 use super::AttachError;
 use super::sort::{self, Linked, sort};
 use crate::patch::{self, Patcher};
-use crate::record::{ArgList, ArgTypes, Probe, Provider, Site};
+use crate::record::{ArgList, ArgTypes, Args, Probe, Provider, Site};
 use crate::site;
 
 pub use crate::record::{Records, find};
@@ -115,14 +115,20 @@ fn link_probes(
     Ok(())
 }
 
-/// Gives each primary its argument types and checks that all records and sites agree on them.
+/// Gives each primary its arguments and checks that all records and sites agree on their types. Each primary gets what all
+/// of them borrow: types of the same name in D need not be the same in Rust.
 fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), AttachError> {
-    let agree = |probe: &Probe, args: &'static ArgTypes| {
+    let agree = |probe: &Probe, args: &'static Args| {
         let types = |of: ArgTypes| of.iter().copied().flatten();
         let primary = probe.primary();
-        match primary.arg_types() {
-            None => primary.set_args(args),
-            Some(known) if types(known).eq(types(args)) => {}
+        match primary.declared_args() {
+            None => {
+                primary.set_args(args);
+                primary.set_borrows(args.borrows);
+            }
+            Some(known) if types(known.types).eq(types(args.types)) => {
+                primary.set_borrows(primary.borrows().and(args.borrows));
+            }
             Some(_) => {
                 let (provider, name) = (probe.provider().name(), probe.name());
                 return Err(AttachError::Arguments { provider, name });
@@ -130,6 +136,11 @@ fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), 
         }
         Ok(())
     };
+    for probe in probes {
+        if let Some(args) = probe.primary().declared_args() {
+            probe.set_borrows(args.borrows);
+        }
+    }
     for probe in probes {
         if let Some(args) = probe.declared_args() {
             agree(probe, args)?;
@@ -140,7 +151,7 @@ fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), 
         if record_at(probes, probe).is_none() {
             return Err(AttachError::ListProbe { index });
         }
-        agree(probe, (list.types)())?;
+        agree(probe, (list.args)())?;
     }
     Ok(())
 }

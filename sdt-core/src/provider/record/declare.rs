@@ -68,7 +68,7 @@ macro_rules! __sdt {
     };
     (
         @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        $types:expr
+        $types:expr, $borrows:expr
     ) => {
         $crate::__sdt_leave! {
             @probe
@@ -77,7 +77,7 @@ macro_rules! __sdt {
             pub $record = $crate::__private::record::Probe::declared(
                 &$provider,
                 $listed,
-                const { &$types },
+                const { &$crate::__private::record::Args { types: $types, borrows: $borrows } },
             )
         }
     };

@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
-use super::{ArgTypes, Provider, Site};
-use crate::arg::ArgType;
+use super::{ArgTypes, Args, Provider, Site};
+use crate::arg::{ArgType, Borrows};
 use crate::atomic;
 use crate::ops::ProbeId;
 use crate::record::is_linked;
@@ -22,16 +22,18 @@ pub struct Probe {
     id: AtomicU32,
     provider: &'static Provider,
     pub(super) name: &'static CStr,
-    /// Types of the arguments; null until known (an open provider's come from [`ArgList`]s).
-    args: AtomicPtr<ArgTypes>,
+    /// The arguments; null until known (an open provider's come from [`ArgList`]s).
+    args: AtomicPtr<Args>,
     /// The first record of the logical probe; null until the records are linked.
     primary: AtomicPtr<Probe>,
     /// The first site of the logical probe. Valid in the primary.
     sites: AtomicPtr<Site>,
     /// The number of enablings of the probe. Valid in the primary.
     enablings: atomic::AtomicU32,
+    /// What the words of all sites borrow, as [`Borrows::to_bits`] returns it. Valid in the primary.
+    borrows: AtomicU32,
     /// Whether unpatched sites of this record fire. Valid in every record.
-    gate: AtomicU32,
+    gate: AtomicBool,
     /// The [`Mode`] of this probe: its number plus 1, or 0 for that of the attachment. Valid in the primary.
     mode: AtomicU8,
     /// Whether the current change skips its sites. Valid in the primary.
@@ -56,7 +58,7 @@ impl Probe {
     pub const fn declared(
         provider: &'static Provider,
         name: &'static CStr,
-        args: &'static ArgTypes,
+        args: &'static Args,
     ) -> Self {
         Self::with(provider, name, core::ptr::from_ref(args).cast_mut())
     }
@@ -67,7 +69,7 @@ impl Probe {
         Self::with(provider, name, core::ptr::null_mut())
     }
 
-    const fn with(provider: &'static Provider, name: &'static CStr, args: *mut ArgTypes) -> Self {
+    const fn with(provider: &'static Provider, name: &'static CStr, args: *mut Args) -> Self {
         Self {
             version: size_of::<Self>() as u32,
             id: AtomicU32::new(0),
@@ -77,7 +79,8 @@ impl Probe {
             primary: AtomicPtr::new(core::ptr::null_mut()),
             sites: AtomicPtr::new(core::ptr::null_mut()),
             enablings: atomic::AtomicU32::new(0),
-            gate: AtomicU32::new(0),
+            borrows: AtomicU32::new(0),
+            gate: AtomicBool::new(false),
             mode: AtomicU8::new(0),
             left: AtomicBool::new(false),
             enabled_id: AtomicU32::new(0),
@@ -104,19 +107,28 @@ impl Probe {
     /// Returns the types of each argument, if they are known.
     #[doc(hidden)]
     pub fn arg_types(&self) -> Option<ArgTypes> {
-        let args = self.args.load(Ordering::Acquire);
-        // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
-        unsafe { args.as_ref() }.copied()
+        self.declared_args().map(|args| args.types)
     }
 
-    /// Returns the types in the declaration of this record.
-    pub(crate) fn declared_args(&self) -> Option<&'static ArgTypes> {
-        // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
+    /// Returns the arguments in the declaration of this record.
+    pub(crate) fn declared_args(&self) -> Option<&'static Args> {
+        // SAFETY: `args` is null or comes from a `&'static Args` (`declared`, `set_args`).
         unsafe { self.args.load(Ordering::Acquire).as_ref() }
     }
 
-    pub(crate) fn set_args(&self, args: &'static ArgTypes) {
+    pub(crate) fn set_args(&self, args: &'static Args) {
         self.args.store(core::ptr::from_ref(args).cast_mut(), Ordering::Release);
+    }
+
+    /// Returns what the words of every hit of the logical probe borrow; nothing before
+    /// [attaching](crate::attach::attach) has linked the records. Probe context.
+    pub(crate) fn borrows(&self) -> Borrows {
+        // Relaxed: set before the probe can be enabled.
+        Borrows::from_bits(self.primary().borrows.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_borrows(&self, borrows: Borrows) {
+        self.primary().borrows.store(borrows.to_bits(), Ordering::Relaxed);
     }
 
     /// Returns the id in the framework while the framework knows the probe.
@@ -172,11 +184,11 @@ impl Probe {
     #[inline(always)]
     pub fn gate(&self) -> bool {
         // Relaxed, because the hit later loads its data with acquire.
-        self.gate.load(Ordering::Relaxed) != 0
+        self.gate.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_gate(&self, open: bool) {
-        self.gate.store(open.into(), Ordering::Relaxed);
+        self.gate.store(open, Ordering::Relaxed);
     }
 
     /// Returns the mode that was set for this probe. Valid in the primary.

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicPtr;
 
 use static_assertions::const_assert_eq;
 
-use super::{ArgTypes, Probe};
+use super::{Args, Probe};
 
 /// A firing site: one patchable nop in the text, and the cold block it jumps to when enabled.
 ///
@@ -66,8 +66,8 @@ impl Site {
 pub struct ArgList {
     /// The site's probe record.
     pub probe: extern "C" fn() -> &'static Probe,
-    /// The site's argument types.
-    pub types: extern "C" fn() -> &'static ArgTypes,
+    /// The site's arguments.
+    pub args: extern "C" fn() -> &'static Args,
 }
 
 const_assert_eq!(size_of::<ArgList>(), 2 * size_of::<usize>());

@@ -72,7 +72,7 @@ pub(crate) use image::{invalidate_all, register_all, unregister_all};
 pub use rules::Rules;
 pub use slot::Slot;
 
-use crate::arg::{ArgType, Argument};
+use crate::arg::{ArgType, Argument, Borrows};
 use crate::atomic::AtomicBool;
 use crate::ops::{
     ARGS, Framework, FrameworkError, Name, PROVIDER_NAME_LEN, Privileges, ProbeDesc, ProviderAttr,
@@ -557,7 +557,7 @@ impl Probe {
                 *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
             }
             // SAFETY: only `enable` and `disable` of the ops table set the id, as `hit` demands.
-            unsafe { within.framework.hit(self.slot.enabled_id(), saved.mark()) };
+            unsafe { within.framework.hit(self.slot.enabled_id(), saved.mark(), Borrows::NOTHING) };
         }
         Ok(())
     }

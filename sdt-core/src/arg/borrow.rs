@@ -1,0 +1,182 @@
+//! The words of a hit that are addresses of memory which the site borrows until the hit is recorded.
+//!
+//! A framework gets words, and a word that looks like an address can be any number. The types of arguments know better:
+//! a `&str` is borrowed while its probe fires, so its memory is mapped. [`Borrow`] is the proof of one type, and
+//! [`Borrows`] the proofs of a probe's words.
+
+use core::marker::PhantomData;
+
+use crate::ops::ARGS;
+
+/// What the [words](super::Value::words) of a `T` borrow. Only this crate makes one that borrows something, and only for
+/// the type to which it belongs, so implementations of [`Value`](super::Value) elsewhere cannot claim it.
+#[derive(Debug)]
+pub struct Borrow<T: ?Sized> {
+    first: First,
+    of: PhantomData<fn(&T)>,
+}
+
+/// The first word of a value. The numbers are those of [`Borrows`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// Any number.
+    Number = 0,
+    /// 0, or the address of at least one byte of borrowed memory.
+    Address = 1,
+    /// The address of as many bytes of borrowed memory as the second word says, or more.
+    Text = 2,
+}
+
+impl<T: ?Sized> Borrow<T> {
+    /// The words are numbers.
+    pub const NOTHING: Self = Self::new(First::Number);
+
+    /// The first word is what `first` says.
+    pub(super) const fn new(first: First) -> Self {
+        Self { first, of: PhantomData }
+    }
+
+    /// Returns this for a probe's [`Borrows`].
+    #[doc(hidden)]
+    pub const fn of_argument(self, words: usize) -> ArgumentBorrow {
+        ArgumentBorrow { first: self.first, words }
+    }
+}
+
+/// What an argument of `words` words borrows.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct ArgumentBorrow {
+    first: First,
+    words: usize,
+}
+
+/// What the words of a probe's hits borrow from the firing function: two bits for each word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrows(u32);
+
+impl Borrows {
+    /// The number of bits of a word.
+    const BITS: usize = 2;
+    /// The bits of the first word.
+    const MASK: u32 = (1 << Self::BITS) - 1;
+
+    /// All words are numbers.
+    pub const NOTHING: Self = Self(0);
+
+    /// Returns what the words of these arguments borrow, one behind the other.
+    #[doc(hidden)]
+    pub const fn of(arguments: &[ArgumentBorrow]) -> Self {
+        let (mut bits, mut word, mut i) = (0, 0, 0);
+        while i < arguments.len() && word < ARGS {
+            bits |= (arguments[i].first as u32) << (word * Self::BITS);
+            word += arguments[i].words;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    /// Returns what two probes both borrow: a word at which they differ is a number.
+    #[cfg(any(test, sdt_route = "provider"))]
+    pub(crate) fn and(self, other: Self) -> Self {
+        let words = (0..ARGS).map(|word| Self::MASK << (word * Self::BITS));
+        let same = words.filter(|mask| (self.0 ^ other.0) & mask == 0);
+        Self(same.fold(0, |bits, mask| bits | self.0 & mask))
+    }
+
+    /// Returns this as a number.
+    #[cfg(any(test, sdt_route = "provider"))]
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// Returns that with a number that [`to_bits`](Self::to_bits) has returned.
+    #[cfg(any(test, sdt_route = "provider"))]
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Returns whether all words are numbers.
+    #[inline(always)]
+    pub const fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns the address and the length in bytes of each range of memory that a hit with these words borrows. More bytes
+    /// may be borrowed behind a range. Any context.
+    pub fn ranges(self, words: &[u64; ARGS]) -> impl Iterator<Item = (u64, u64)> {
+        let mut bits = self.0;
+        let mut next = move || {
+            let index = (bits != 0).then(|| bits.trailing_zeros() as usize / Self::BITS)?;
+            let first = bits >> (index * Self::BITS) & Self::MASK;
+            bits &= !(Self::MASK << (index * Self::BITS));
+            let word = |index: usize| words.get(index).copied().unwrap_or(0);
+            let length = match first == First::Text as u32 {
+                true => word(index + 1),
+                false => u64::from(word(index) != 0),
+            };
+            Some((word(index), length))
+        };
+        core::iter::from_fn(move || next()).filter(|&(_, length)| length > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ffi::CStr;
+
+    use super::*;
+    use crate::arg::{Argument, Tuple, Value};
+
+    fn borrows<T: Tuple<COUNT>, const COUNT: usize>(_: &T) -> Borrows {
+        T::BORROWS
+    }
+
+    #[test]
+    fn only_references_borrow() {
+        let number = 7_u32;
+        let pointer = &raw const number;
+        let args = (1_u64, "text", pointer, c"c", 2_i128, &[3_u16, 4][..], &number);
+        let words = [1, 100, 4, 200, 300, 2, 0, 400, 2, 500];
+        let found: Vec<_> = borrows(&args).ranges(&words).collect();
+        assert_eq!(found, [(100, 4), (300, 1), (400, 2), (500, 1)]);
+        assert!(borrows(&(1_u8, pointer, 'x')).is_nothing());
+        let missing = (None::<&str>, None::<&CStr>, None::<&u32>, "");
+        assert_eq!(borrows(&missing).ranges(&[0; ARGS]).next(), None);
+    }
+
+    /// Elements without a size have no memory, however many there are.
+    #[test]
+    fn nothing_is_borrowed_of_empty_elements() {
+        fn is_nothing<T: Value>() -> bool {
+            T::BORROW.first == First::Number
+        }
+        assert!(is_nothing::<&[()]>() && is_nothing::<&()>() && is_nothing::<&[u8; 0]>());
+        assert!(!is_nothing::<&[u8]>() && !is_nothing::<&[u8; 1]>());
+    }
+
+    #[test]
+    fn types_of_other_crates_borrow_nothing() {
+        struct Claims;
+        impl Value for Claims {
+            type Words = [u64; 2];
+            fn words(&self) -> [u64; 2] {
+                [8, u64::MAX]
+            }
+        }
+        impl Argument for Claims {
+            const TYPES: &'static [crate::arg::ArgType] = <&str>::TYPES;
+        }
+        assert!(borrows(&(Claims,)).is_nothing());
+    }
+
+    #[test]
+    fn both_borrow_what_is_the_same_in_both() {
+        let (text, other) = (borrows(&("a", "b")), borrows(&("a", 1_u64, 2_u64)));
+        assert_eq!(text.and(other), borrows(&("a", 1_u64)));
+        assert_eq!(text.and(text), text);
+        assert_eq!(Borrows::from_bits(text.to_bits()), text);
+        let (address, length) = (borrows(&(c"a",)), borrows(&("a",)));
+        assert!(address.and(length).is_nothing());
+    }
+}
