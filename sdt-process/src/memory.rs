@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | constants of the program: read-only segments of the program's file | by loads | none |
 //! | this thread's stack, as far as its limits are proved ([`own_stack`](crate::own_stack)) | by loads | none; 2 once in a thread |
-//! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 3 for a piece, 1 if this thread found its page in memory at most 10 ms before |
+//! | memory without a file that the site borrows, and the rest of its pages ([`borrowed`](crate::borrowed)) | by loads | none if this thread found the page in memory at most 10 ms before; otherwise 2 |
+//! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 1 for a piece, and 2 more unless its page was found as above |
 //!
 //! `process_vm_readv` and `process_vm_writev` return an error for a bad address: no signal is raised, no memory of a device is read, and no
 //! read-only page is written. No ptrace policy applies to a process that reads itself, and no protection keys of a thread (pkeys(7)) do.
@@ -12,10 +13,10 @@
 //!
 //! # Why other memory is not read by loads
 //!
-//! A site borrows a `&str`, `&CStr` or slice for the time of its hit, so that memory is mapped. Two reasons forbid loads all the same.
-//! [`Framework::hit`](sdt_core::ops::Framework::hit) gets words: an argument that is a number, or a raw pointer, looks like a borrowed one,
-//! and safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). And a load of borrowed memory can wait
-//! for ever, as the next section shows.
+//! Nothing proves that it is mapped. An argument that is a number, or a raw pointer, looks like the address of borrowed memory, and
+//! safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). Only the types of this project's own
+//! implementations prove what a site borrows. Even borrowed memory can end during a hit if it is in a file that another process truncates;
+//! so pages of files and shared memory are copied.
 //!
 //! The constants of the program are in the same file as its code, and the kernel lets no process truncate that file while the program runs
 //! (`ETXTBSY`). Only the server of a network or FUSE file system can truncate it or stop answering, and then the program itself ends or
@@ -32,7 +33,7 @@
 //!
 //! Between the two system calls another thread can discard the page, or the kernel can evict it. Then the copy fetches it again. A page
 //! that a thread has found in memory is not looked up again during that hit, nor by the hits that begin within 10 ms, so this time can
-//! be as long as that. Most programs trace the same few strings again and again.
+//! be as long as that. Most programs trace the same few strings again and again. The same holds for loads of borrowed memory.
 //!
 //! `start` fetches the constants of the program, so that programs in D can read them before the program has used them.
 
@@ -51,6 +52,8 @@ static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
 /// Bits of an entry of `/proc/self/pagemap` (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
 const PRESENT: u64 = 1 << 63;
 const WRITE_PROTECTED: u64 = 1 << 57;
+/// A page of a file, or of shared memory.
+const FILE: u64 = 1 << 61;
 /// The largest number of entries that are read at once.
 const ENTRIES: usize = 16;
 /// The number of entries that are read at least: the next pages are probably read next, and more entries cost no more.
@@ -81,10 +84,23 @@ struct FoundPage {
     number: usize,
     /// The time in nanoseconds; 0 for none.
     time: u64,
+    /// Whether the page belongs to a file, or is shared.
+    has_file: bool,
+}
+
+/// What the entries of some pages in `/proc/self/pagemap` say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// Some of them are not in memory.
+    Absent,
+    /// All of them are in memory, some of them are pages of a file or shared.
+    Present,
+    /// All of them are in memory, and none is a page of a file or shared.
+    Anonymous,
 }
 
 impl Found {
-    const NONE: FoundPage = FoundPage { number: 0, time: 0 };
+    const NONE: FoundPage = FoundPage { number: 0, time: 0, has_file: false };
 
     const fn new() -> Self {
         let pages = [const { Cell::new(Self::NONE) }; PAGES_FOUND];
@@ -109,19 +125,28 @@ impl Found {
     }
 
     /// Returns whether all these pages were found in memory recently.
-    fn has(&self, first: usize, last: usize) -> bool {
+    fn presence(&self, first: usize, last: usize) -> Presence {
         let now = self.now();
-        (first..=last).all(|number| {
+        let mut presence = Presence::Anonymous;
+        for number in first..=last {
             let found = self.pages[number % PAGES_FOUND].get();
-            found.number == number && found.time != 0 && now.saturating_sub(found.time) < RECENT
-        })
+            let is_recent = found.time != 0 && now.saturating_sub(found.time) < RECENT;
+            if found.number != number || !is_recent {
+                return Presence::Absent;
+            }
+            if found.has_file {
+                presence = Presence::Present;
+            }
+        }
+        presence
     }
 
-    /// Notes this number of pages that the current hit has found in memory.
-    fn add(&self, first: usize, count: usize) {
+    /// Notes the entries of pages that the current hit has found in memory.
+    fn add(&self, first: usize, entries: impl Iterator<Item = u64>) {
         let time = self.now();
-        for number in first..first + count {
-            self.pages[number % PAGES_FOUND].set(FoundPage { number, time });
+        for (number, entry) in (first..).zip(entries) {
+            let has_file = entry & FILE != 0;
+            self.pages[number % PAGES_FOUND].set(FoundPage { number, time, has_file });
         }
     }
 }
@@ -192,19 +217,22 @@ fn fetch(range: &Range<usize>) {
     }
 }
 
-/// Returns the number of pages, from `first` on without a gap, that are in memory and have none of the `forbidden`
-/// bits. Examines at most `count` and at most [`ENTRIES`] pages.
-fn count_present(first: usize, count: usize, forbidden: u64) -> usize {
+/// Reads the entries of pages from `first` on, and returns those of the pages, without a gap, that are in memory and have none of the
+/// `forbidden` bits. Reads at most `count` and at most [`ENTRIES`] entries.
+fn present(first: usize, count: usize, forbidden: u64) -> impl Iterator<Item = u64> + Clone {
+    let mut bytes = [0; ENTRIES * size_of::<u64>()];
+    let mut length = 0;
     // In a child that was made by `_Fork` or the bare system call, the file still describes its parent.
-    if !PAGES.is_of_this_process() {
-        return 0;
+    if PAGES.is_of_this_process()
+        && let Some(into) = bytes.get_mut(..count.min(ENTRIES) * size_of::<u64>())
+    {
+        length = PAGES.read_at(into, (first * size_of::<u64>()) as u64).unwrap_or(0);
     }
-    let mut entries = [0; ENTRIES * size_of::<u64>()];
-    let Some(into) = entries.get_mut(..count.min(ENTRIES) * size_of::<u64>()) else { return 0 };
-    let Ok(length) = PAGES.read_at(into, (first * size_of::<u64>()) as u64) else { return 0 };
-    let entries = into.get(..length).unwrap_or_default().as_chunks().0;
-    let is_usable = |entry: &u64| entry & PRESENT != 0 && entry & forbidden == 0;
-    entries.iter().map(|entry| u64::from_ne_bytes(*entry)).take_while(is_usable).count()
+    let is_usable = move |entry: &u64| entry & PRESENT != 0 && entry & forbidden == 0;
+    let entries = (0..length / size_of::<u64>()).map_while(move |index| {
+        bytes.as_chunks().0.get(index).map(|entry| u64::from_ne_bytes(*entry))
+    });
+    entries.take_while(is_usable)
 }
 
 /// Returns the first and the last page of a range that is not empty. `None` if it ends above all addresses, or before [`prepare`].
@@ -255,13 +283,12 @@ impl Cache {
         // SAFETY: `is_busy` is set, so no other reference to the bytes exists: they are this thread's, and its handlers leave them alone.
         let bytes = unsafe { &mut *self.bytes.get() };
         let size = PAGE_SIZE.load(Ordering::Acquire).max(1);
-        if borrowed::contains(address, into.len(), size) {
-            let is_present = self.are_present(address, into.len());
-            if is_present {
-                // SAFETY: the site of this thread's hit borrows some of each of these pages, and the hit is not over.
-                unsafe { raw_load::copy(address, into) };
-            }
-            return is_present;
+        if borrowed::contains(address, into.len(), size)
+            && self.presence(address, into.len()) == Presence::Anonymous
+        {
+            // SAFETY: the site of this thread's hit borrows some of each of these pages, and the hit is not over.
+            unsafe { raw_load::copy(address, into) };
+            return true;
         }
         let (start, length) = self.kept.get();
         let offset = address.wrapping_sub(start);
@@ -271,7 +298,7 @@ impl Cache {
             into.copy_from_slice(kept);
             return true;
         }
-        if !self.are_present(address, into.len()) {
+        if self.presence(address, into.len()) == Presence::Absent {
             return false;
         }
         let ahead = ahead.min(size - address % size);
@@ -288,20 +315,23 @@ impl Cache {
     }
 
     /// Returns whether all pages of a range are in memory, and notes them.
-    fn are_present(&self, address: usize, length: usize) -> bool {
-        let Some((first, last)) = pages(address, length) else { return false };
+    fn presence(&self, address: usize, length: usize) -> Presence {
+        let Some((first, last)) = pages(address, length) else { return Presence::Absent };
         let count = last - first + 1;
         if count > ENTRIES {
-            return are_present(address, length, 0);
+            let is_present = are_present(address, length, 0);
+            return if is_present { Presence::Present } else { Presence::Absent };
         }
-        if self.found.has(first, last) {
-            return true;
+        let known = self.found.presence(first, last);
+        if known != Presence::Absent {
+            return known;
         }
-        let present = count_present(first, count.max(ENTRIES_AHEAD), 0);
-        if present >= count {
-            self.found.add(first, present);
+        let entries = present(first, count.max(ENTRIES_AHEAD), 0);
+        if entries.clone().count() < count {
+            return Presence::Absent;
         }
-        present >= count
+        self.found.add(first, entries);
+        self.found.presence(first, last)
     }
 }
 
@@ -310,7 +340,7 @@ fn are_present(address: usize, length: usize, forbidden: u64) -> bool {
     let Some((mut page, last)) = pages(address, length) else { return false };
     while page <= last {
         let count = (last - page + 1).min(ENTRIES);
-        if count_present(page, count, forbidden) < count {
+        if present(page, count, forbidden).count() < count {
             return false;
         }
         page += count;
@@ -446,20 +476,23 @@ mod tests {
     fn pages_that_were_found_are_remembered_for_a_while() {
         identity::prepare();
         let found = Found::new();
-        assert!(!found.has(0, 0) && !found.has(5, 6), "none was found");
-        found.add(5, 3);
-        assert!(found.has(5, 7) && found.has(6, 6) && !found.has(5, 8) && !found.has(4, 5));
+        let has = |first, last| found.presence(first, last) != Presence::Absent;
+        assert!(!has(0, 0) && !has(5, 6), "none was found");
+        found.add(5, [PRESENT, PRESENT, PRESENT | FILE].into_iter());
+        assert!(has(5, 7) && has(6, 6) && !has(5, 8) && !has(4, 5));
+        assert_eq!(found.presence(5, 6), Presence::Anonymous);
+        assert_eq!(found.presence(6, 7), Presence::Present);
         let now = found.now();
         found.now.set(now + RECENT - 1);
-        assert!(found.has(5, 7));
+        assert!(has(5, 7));
         found.now.set(now + RECENT);
-        assert!(!found.has(5, 5));
-        found.add(5 + PAGES_FOUND, 1);
-        assert!(found.has(5 + PAGES_FOUND, 5 + PAGES_FOUND) && !found.has(5, 5));
+        assert!(!has(5, 5));
+        found.add(5 + PAGES_FOUND, [PRESENT].into_iter());
+        assert!(has(5 + PAGES_FOUND, 5 + PAGES_FOUND) && !has(5, 5));
         // In a child, which begins with a copy of the parent's.
         found.generation.set(found.generation.get().wrapping_add(1));
         found.begin();
-        assert!(!found.has(5 + PAGES_FOUND, 5 + PAGES_FOUND));
+        assert!(!has(5 + PAGES_FOUND, 5 + PAGES_FOUND));
     }
 
     /// The memory that a hit has read is kept until the hit ends or writes.

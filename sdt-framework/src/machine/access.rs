@@ -21,7 +21,8 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    const SIZE: usize = 32;
+    /// Most bytes that are read at once.
+    pub(crate) const SIZE: usize = 32;
 }
 
 const fn bad_address(address: u64) -> Stop {
@@ -350,21 +351,31 @@ impl<K: Kernel> Firing<'_, K> {
             return Ok(0);
         }
         let (mut at_one, mut at_other) = (Cursor::default(), Cursor::default());
-        for at in 0..limit {
-            let a = self.byte_or_zero(&mut at_one, one, at)?;
-            let b = self.byte_or_zero(&mut at_other, other, at)?;
-            if a != b {
-                return Ok(i64::from(a) - i64::from(b));
+        let mut at = 0;
+        while at < limit {
+            let a = self.line_or_end(&mut at_one, one, at)?;
+            let b = self.line_or_end(&mut at_other, other, at)?;
+            let both = a.iter().zip(b).take((limit - at) as usize);
+            for (&a, &b) in both {
+                if a != b {
+                    return Ok(i64::from(a) - i64::from(b));
+                }
+                if a == 0 {
+                    return Ok(0);
+                }
             }
-            if a == 0 {
-                break;
-            }
+            at += a.len().min(b.len()) as u64;
         }
         Ok(0)
     }
 
-    fn byte_or_zero(&mut self, cursor: &mut Cursor, start: u64, at: u64) -> Result<u8, Stop> {
-        if start == 0 { Ok(0) } else { self.byte(cursor, start.wrapping_add(at)) }
+    fn line_or_end<'c>(
+        &mut self,
+        cursor: &'c mut Cursor,
+        start: u64,
+        at: u64,
+    ) -> Result<&'c [u8], Stop> {
+        if start == 0 { Ok(&[0]) } else { self.line(cursor, start.wrapping_add(at)) }
     }
 
     /// Takes scratch space, with zeroes in it; returns its address.

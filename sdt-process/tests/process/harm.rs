@@ -259,7 +259,7 @@ fn the_documented_calls_suffice() {
             assert!(shown.contains("twice") && shown.contains("malloc"), "{shown}{said}");
         }
         let mut listing = Consumer::of(subject.id());
-        assert_eq!(listing.list().len(), 6);
+        assert_eq!(listing.list().len(), 7);
         let probe = listing.probe("work");
         assert_ne!(listing.0.sites(probe).unwrap().len(), 0);
         drop(listing);

@@ -1,6 +1,7 @@
 //! One process traces another, as `dtrace -p` does.
 #![cfg(target_os = "linux")]
 
+mod borrowed;
 mod constants;
 mod consumer;
 mod functions;
@@ -48,6 +49,7 @@ fn probes_are_listed() {
         "subject:subject:process::subject::greet:greeted",
         "subject:subject:process::subject::more:more",
         "subject:subject:none:filled",
+        "subject:subject:process::subject::obey:claimed",
         "subject:subject:process::subject::say:said",
         "subject:subject:process::subject::signals::on_signal:signalled",
     ];
@@ -59,7 +61,7 @@ fn probes_are_listed() {
     let own: Vec<_> = own.iter().map(|of| (of.id, &*of.name)).collect();
     assert_eq!(own, [(1, "BEGIN"), (2, "END"), (3, "ERROR")]);
     let timers = consumer.0.list("profile:::").unwrap();
-    assert_eq!((timers.len(), timers[0].id), (13, 10));
+    assert_eq!((timers.len(), timers[0].id), (13, 11));
     let probe = consumer.probe("work");
     let listed = consumer.0.probe(probe).unwrap().unwrap();
     let types = consumer.0.describe(&listed).unwrap().unwrap().types;
@@ -220,15 +222,15 @@ fn a_child_is_not_traced_until_it_starts() {
         assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
         // The child has its own socket, and reads its commands from the pipe that it shares with its parent.
         let child = child.parse().unwrap();
-        assert_eq!(Consumer::of(child).list().len(), 6);
+        assert_eq!(Consumer::of(child).list().len(), 7);
         let mut in_child = Consumer::enabling(child, "subject:::more");
         assert_eq!(in_child.rest().len(), 0);
         in_child.0.close().unwrap();
         // The parent is traced as before.
         assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
-        assert_eq!(consumer.list().len(), 6);
+        assert_eq!(consumer.list().len(), 7);
         let mut second = Consumer::of(subject.id());
-        assert_eq!(second.list().len(), 6);
+        assert_eq!(second.list().len(), 7);
         if busy != "enabled" {
             let some = consumer.until(1000);
             assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");

@@ -10,7 +10,7 @@ mod scripts;
 mod signals;
 mod stacks;
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CString, c_char};
 use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use sdt_core::arg::{ArgType, Argument, Value};
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
@@ -45,9 +46,11 @@ sdt_provider! {
         /// A page is about to be filled: its address.
         fn filled(address: u64);
         /// The program prints a greeting: to this name, and the number of greetings before.
-        fn greeted(name: &CStr, times: u64);
+        fn greeted(name: *const c_char, times: u64);
         /// The program says a text.
         fn said(text: &str);
+        /// The program claims that there is a text at an address.
+        fn claimed(text: Claim);
     }
 }
 
@@ -63,11 +66,27 @@ fn more(times: u64) {
 
 #[inline(never)]
 fn greet(times: u64) {
-    sdt_probe!(subject::greeted, &NAME, times);
+    sdt_probe!(subject::greeted, NAME.as_ptr(), times);
 }
 
-/// The name that is greeted, on the heap: the kernel copies it for a program in D.
+/// The name that is greeted, on the heap. The kernel copies it for a program in D, because the site does not borrow it.
 static NAME: LazyLock<CString> = LazyLock::new(|| c"world".to_owned());
+
+/// An address and a length that a program claims to be those of a text.
+#[derive(Clone, Copy)]
+struct Claim(u64, u64);
+
+impl Value for Claim {
+    type Words = [u64; 2];
+
+    fn words(&self) -> [u64; 2] {
+        [self.0, self.1]
+    }
+}
+
+impl Argument for Claim {
+    const TYPES: &'static [ArgType] = <&str>::TYPES;
+}
 
 /// Says a text.
 #[inline(never)]
@@ -195,6 +214,11 @@ fn obey(mut process: Option<Process>) {
                     Some(&"heap") => {
                         let text = "a text of this size".to_owned();
                         say(std::hint::black_box(&text));
+                    }
+                    Some(&"file") => pages::say_from_file("a text of this size"),
+                    Some(&"claim") => {
+                        let claim = Claim(number(words.get(2)), number(words.get(3)));
+                        sdt_probe!(subject::claimed, std::hint::black_box(claim));
                     }
                     _ => {
                         let text = std::hint::black_box(*b"a text of this size");

@@ -147,9 +147,17 @@ impl<K: Kernel> Firing<'_, K> {
         }
         let to = self.allocate(size, false)?;
         let mut cursor = Cursor::default();
-        for at in 0..size - 1 {
-            let byte = self.byte(&mut cursor, from.wrapping_add(at))?;
-            self.write(to.wrapping_add(at), &[if byte == 0 { instead } else { byte }])?;
+        let mut at = 0;
+        while at < size - 1 {
+            let line = self.line(&mut cursor, from.wrapping_add(at))?;
+            let mut part = [0; Cursor::SIZE];
+            let length = line.len().min((size - 1 - at) as usize);
+            let part = part.get_mut(..length).unwrap_or_default();
+            for (to, &byte) in part.iter_mut().zip(line) {
+                *to = if byte == 0 { instead } else { byte };
+            }
+            self.write(to.wrapping_add(at), part)?;
+            at += length as u64;
         }
         Ok(to)
     }
