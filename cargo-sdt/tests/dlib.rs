@@ -48,7 +48,7 @@ enum Direction {
     OutOf = 3,
 }
 
-/// D need not look into it.
+/// An opaque type: D knows only its size.
 #[derive(CType)]
 #[c_type(opaque)]
 #[expect(dead_code, reason = "described, not used")]
@@ -65,7 +65,7 @@ struct Block<const LENGTH: usize> {
     entries: [*const c_char; LENGTH],
 }
 
-/// The kernel's.
+/// A lock of the kernel, which has its own name in C.
 #[repr(C, align(16))]
 struct Lock([u8; 48]);
 
@@ -97,7 +97,7 @@ struct Packet<'a> {
     end: i32,
 }
 
-/// The fields that the C compiler must find: name, offset and size of each.
+/// Returns C assertions of the size and alignment of a struct, and of the offset and size of each field.
 macro_rules! layout {
     ($c:literal, $rust:ty: $($c_field:literal $field:ident),*) => {{
         let mut text = format!(

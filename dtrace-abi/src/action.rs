@@ -98,8 +98,8 @@ impl Action {
 }
 
 numbered! {
-    /// An action that the consumer performs for a record of [`Action::LibAct`] (`DT_ACT_*`, libdtrace's `dt_impl.h`):
-    /// the argument of that action.
+    /// The argument of [`Action::LibAct`]: the action that the consumer performs for each record (`DT_ACT_*`, libdtrace's
+    /// `dt_impl.h`).
     ///
     /// libdtrace numbers them after the highest subroutine, so the numbers depend on platform and release; only the
     /// library that wrote them reads them. These are the numbers of FreeBSD 13.

@@ -4,7 +4,7 @@ use dtrace_abi::dif::{DifType, Instr};
 use dtrace_abi::dof::*;
 use proptest::prelude::*;
 
-/// Sections behind a header, each with its data, in order.
+/// Returns a DOF: a header and these sections, each with its data, in this order.
 fn dof(sections: &[(SectionKind, u32, Vec<u8>)]) -> Vec<u8> {
     let mut offset = (Header::SIZE + sections.len() * Section::SIZE) as u64;
     let (mut headers, mut data) = (Vec::new(), Vec::new());
@@ -229,7 +229,7 @@ fn a_difo_is_bounded() {
     }
 }
 
-/// Asks for everything that there is to ask for.
+/// Reads all parts of a DOF.
 fn read_all(bytes: &[u8]) {
     let Ok(dof) = Dof::parse(bytes) else { return };
     for index in 0..=dof.section_count() {

@@ -1,4 +1,4 @@
-//! The encoders against an assembler: the compiler's own, which has all three architectures built in.
+//! Compares the encoders with the assembler in rustc, which supports all three architectures.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -57,14 +57,15 @@ fn compare(
     assert_eq!(assemble(target, name, &lines).expect("the assembler takes all of them"), expected);
 }
 
-/// Every power of two within reach, its neighbours, and the ends of the reach, both ways.
+/// Returns the distances to test: the powers of two within reach and their neighbours, forward and backward, and both ends of
+/// the reach.
 fn distances(step: isize, lowest: isize, highest: isize) -> Vec<isize> {
     let powers = (0..40).map(|bit| 1isize << bit).flat_map(|d| [d - step, d, d + step]);
     let both = powers.flat_map(|d| [d, -d]).chain([lowest, highest]);
     both.filter(|d| d % step == 0 && (lowest..=highest).contains(d)).collect()
 }
 
-/// The nop and the breakpoint.
+/// Returns the bytes of the nop and of the breakpoint.
 fn still(encoding: &Encoding) -> Vec<u8> {
     [encoding.nop.as_bytes(), encoding.breakpoint.as_bytes()].concat()
 }

@@ -14,7 +14,7 @@ pub struct Program {
     pub ecbs: Vec<Ecb>,
     /// The DIFOs that `-S` lists, if requested, before actions change their return types.
     pub listed: Vec<Difo>,
-    /// The source, in which the [places](Difo::places) of the instructions are.
+    /// The source. The [places](Difo::places) of the instructions refer to it.
     pub source: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Versions of D (`dt_version_t`, dt_impl.h and dt_subr.c; the releases: dt_open.c, FreeBSD's).
+//! Versions of D (`dt_version_t` of dt_impl.h and dt_subr.c), and the list of releases (FreeBSD's dt_open.c).
 
 /// A version: major, minor, micro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

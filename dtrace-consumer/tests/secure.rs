@@ -1,4 +1,4 @@
-//! A kernel behind a key: the command and the client, with the framework's server on the other side.
+//! Encrypted connections: the command and the client connect to the framework's server.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
@@ -39,7 +39,7 @@ fn kernel() -> &'static Dtrace<Threads> {
         let memory = vec![MaybeUninit::uninit(); CONFIG.memory::<Threads>(CPUS, 8)].leak();
         DTRACE.init(memory, &CONFIG).unwrap();
         let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
-        // SAFETY: the tests' program stays.
+        // SAFETY: the provider is a static of the test program, which is never unloaded.
         unsafe { PROVIDER.open_with(&DTRACE, c"m", c"proc", attr, privileges) }.unwrap();
         PROVIDER.add(c"f", c"exec", &[]).unwrap();
     });
@@ -98,7 +98,7 @@ fn serve(line: impl Read + Write, key: &Key) -> End {
 
 const WAIT: Option<Duration> = Some(Duration::from_millis(5));
 
-/// A kernel at a port of this machine: its address, and how its connections end.
+/// Serves a kernel at a TCP port of this machine. Returns the address, and a channel that receives the end of each connection.
 fn listening(key: &Key) -> (String, Receiver<End>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
@@ -106,7 +106,7 @@ fn listening(key: &Key) -> (String, Receiver<End>) {
     thread::spawn(move || {
         for line in listener.incoming().map(Result::unwrap) {
             line.set_read_timeout(WAIT).unwrap();
-            // The test may not receive it.
+            // The test may have dropped the receiver.
             let _ = said.send(serve(line, &key));
         }
     });

@@ -28,7 +28,7 @@ sdt_provider! {
     pub field {
         /// The number of bytes read, or -1.
         fn read_return(bytes: i64);
-        /// Memory is wanted.
+        /// Memory is allocated.
         fn malloc(bytes: u64);
         /// A request has arrived.
         fn request(text: &CStr);
@@ -36,11 +36,11 @@ sdt_provider! {
         fn open(path: &CStr);
         /// A packet has arrived.
         fn packet(packet: &super::Packet);
-        /// Something begins,
+        /// A task begins.
         fn begin(which: i32);
-        /// gets on,
+        /// A task completes a step.
         fn step(which: i32);
-        /// and ends, with an error or 0.
+        /// A task ends, with an error or 0.
         fn end(which: i32, error: i32);
         /// There is no more work.
         fn done();

@@ -57,7 +57,7 @@ pub const MESSAGE: usize = 1024;
 /// The number of messages after which a direction changes its key.
 pub const REKEY: u64 = 4096;
 
-/// The channel of the refusal: that of a consumer that does not share its line.
+/// The channel on which the refusal is sent: the one that a consumer uses if it does not share its line.
 const CHANNEL: u8 = 1;
 
 /// The greatest size in bytes of a [`refusal`].

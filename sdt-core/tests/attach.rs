@@ -72,7 +72,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
         mode: Mode::Trap,
         module: c"again",
     };
-    // SAFETY: as in `recording_host::attach`.
+    // SAFETY: the handler that `recording_host` installed consults `resume_address`, and this program is never unloaded.
     unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
     // In the order of the linker.
     let mut names = recorder.names();

@@ -36,7 +36,7 @@ fn states() -> Vec<State> {
         .collect()
 }
 
-/// The number of synchronisations meanwhile.
+/// Returns the number of synchronisations during `change`.
 fn synchronised(change: impl FnOnce()) -> u64 {
     let before = SYNCHRONISED.load(Ordering::Relaxed);
     change();
@@ -69,12 +69,12 @@ fn threads_are_synchronised_for_all_of_them() {
     fire();
     assert_eq!(hits(recorder), [1, 1, 2, 1]);
 
-    // What a site does changes at once, and is not changed back.
+    // The mode of a site changes before the end of the batch, and the end does not change it back.
     // SAFETY: no thread is in a hit.
     batch(|| unsafe { set_mode(&many::jumping, Mode::Jump) }).unwrap();
     assert_eq!(states(), [Trap, Trap, Trap, Trap, Jump]);
 
-    // Some sites are enabled, some disabled, some unchanged: the jump, and then the nops, or the breakpoint.
+    // One site stays enabled, four are disabled. The jump needs three synchronisations, and the other nops share the last one.
     let mixed = synchronised(|| {
         batch(|| {
             disable();

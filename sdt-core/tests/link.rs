@@ -51,7 +51,7 @@ impl Image {
     /// Links sites of these probes, places and cold blocks.
     fn link(&self, sites: &[[usize; 3]]) -> Result<&'static [Site], AttachError> {
         let sites = sites.iter().map(|&[probe, patchpoint, target]| {
-            // SAFETY: what a record consists of, on every target.
+            // SAFETY: on every target, a `Site` has four words in this order, of which any values are valid.
             unsafe { std::mem::transmute::<[usize; 4], Site>([probe, patchpoint, target, 0]) }
         });
         let sites = sites.collect::<Vec<_>>().leak();

@@ -64,7 +64,8 @@ use crate::kernel::{Costs, Kernel, Unknown};
 ///   [`possible`](Self::possible) as [`Host::cpus`].
 /// - [`interrupt_others`](Self::interrupt_others) leads to [`Tracing::called`] on every other CPU that is up, in a
 ///   handler that runs with interrupts off, or as soon as that CPU has them on.
-/// - [`writable`](Self::writable) says where the same bytes can be written to, and [`is_text`](Self::is_text) the truth.
+/// - [`writable`](Self::writable) returns an address at which the same bytes can be written, and [`is_text`](Self::is_text)
+///   is true only for text.
 pub unsafe trait Machine: Sized + 'static {
     /// The budget of a hit, in units of about a nanosecond: see [`Host::BUDGET`].
     const BUDGET: u32 = Costs::BUDGET;

@@ -46,7 +46,7 @@ unsafe extern "C" fn enabled(_arg: *mut c_void, _id: u32, _parg: *mut c_void) ->
 
 unsafe extern "C" fn no_module(_arg: *mut c_void, _module: *mut c_void) {}
 
-/// Has what `dtrace_probe` does not carry.
+/// Ops with `getargval`, which returns the arguments that `dtrace_probe` does not pass.
 const WITH_GETARGVAL: ProviderOps = ProviderOps {
     provide: None,
     provide_module: Some(no_module),

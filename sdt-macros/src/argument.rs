@@ -84,8 +84,8 @@ impl Argument {
         of.path.segments.last().is_some_and(|last| last.ident == "Shown" || last.ident == "Json")
     }
 
-    /// Returns its words, of the value of an expression. An error is the same one as in the types, so the compiler
-    /// reports it once.
+    /// Returns code that converts the value of the expression `place` to the words of this argument. If the type cannot be
+    /// an argument, the error is the same as for [`types`](Self::types), so the compiler reports it once.
     pub(crate) fn carried(&self, place: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         match self.native {

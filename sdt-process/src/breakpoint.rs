@@ -135,11 +135,11 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void
     // SAFETY: the kernel passed a valid pointer to this handler.
     let was_sent = unsafe { (*info).si_code } <= 0;
     match earlier.sa_sigaction {
-        // A breakpoint that were ignored would be raised again for ever.
+        // If the handler ignored a breakpoint, the kernel would raise it again, without end.
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: `signal` and `raise` take no pointers. The default action ends the process: SA_NODEFER leaves the
-            // signal unblocked.
+            // SAFETY: all zeroes is a valid `sigaction`, and `default` lives until the call returns. `raise` takes no pointers.
+            // The default action ends the process: SA_NODEFER leaves the signal unblocked.
             unsafe {
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;

@@ -28,7 +28,7 @@ pub enum Refused {
     /// A seccomp filter may end the process for a system call that a change of text makes.
     #[error(
         "a seccomp filter was installed after sdt_process was started, or not in all threads \
-         (before Linux 5.9 this is unknown), and may end the process for a system call of \
+         (Linux before 5.9 does not tell), and may end the process for a system call of \
          sdt_process; install it in all threads before the start, or declare with \
          Options::allowed_by_sandbox that it allows these calls"
     )]

@@ -21,7 +21,8 @@ use crate::descriptor::Descriptor;
 pub enum SocketError {
     /// Other users own or can access the folder.
     #[error(
-        "other users can access the folder {folder} (owner {owner}, mode {mode:o}); remove it, or set XDG_RUNTIME_DIR"
+        "{folder} is not a folder that only this user can access (owner {owner}, mode {mode:o}); remove it, or set \
+         XDG_RUNTIME_DIR"
     )]
     Shared {
         /// The folder.
@@ -96,8 +97,8 @@ impl Socket {
     }
 }
 
-/// Returns the effective user of the process that has connected (`SO_PEERCRED`, unix(7)). This does not use rustix, which does not accept
-/// the pid 0 of a process outside of this pid namespace.
+/// Returns the effective user of the connected process (`SO_PEERCRED`, unix(7)). Calls `getsockopt` itself, because rustix does
+/// not accept the pid 0 of a process outside of this pid namespace.
 fn user_of_peer(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of_val(&peer) as libc::socklen_t;
@@ -148,8 +149,8 @@ fn prepare_folder(folder: &Path) -> Result<(), SocketError> {
     Err(SocketError::Shared { folder: folder.to_owned(), owner, mode })
 }
 
-/// Removes sockets of processes that were killed: no process has the number, and no process listens. A process in another pid namespace
-/// may have no number here, but it listens.
+/// Removes the sockets of killed processes: those at which no process listens, and whose name is the number of no process. The
+/// number alone is not enough, because a process in another pid namespace may have no number here.
 fn remove_stale_sockets(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -259,10 +260,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o770)).unwrap();
         let error = Socket::bind_in(&folder, 7).unwrap_err().to_string();
-        assert!(
-            error.contains("other users can access the folder") && error.contains("770"),
-            "{error}"
-        );
+        assert!(error.contains("only this user can access") && error.contains("770"), "{error}");
         let link = test.0.join("link");
         std::os::unix::fs::symlink(&test.0, &link).unwrap();
         assert!(matches!(Socket::bind_in(&link, 7).unwrap_err(), SocketError::Shared { .. }));

@@ -1,5 +1,5 @@
-//! The kernel and the other modules that a module needs, by its file. The messages tell the user what to do before a kernel
-//! refuses the module, or shows no probe of it.
+//! Reads from a module's file which kernel and which other modules it needs. The messages tell the user what to do before a
+//! kernel refuses the module, or shows no probe of it.
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::check::DRIVER;

@@ -35,7 +35,7 @@ pub struct KernelError {
 enum Reason {
     #[error("not a readable 64-bit object file: {0}")]
     Unreadable(#[from] object::Error),
-    #[error("for machine {0}; supported are x86_64, aarch64 and riscv64")]
+    #[error("is for ELF machine {0}; only x86_64, aarch64 and riscv64 are supported")]
     Machine(u16),
     #[error("has no symbols; use the installed file of the kernel, not a stripped copy")]
     NoSymbols,

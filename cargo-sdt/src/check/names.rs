@@ -1,4 +1,5 @@
-//! Names of the sets that have rules of their own, and the rules for names of DTrace and of a kernel's sdt.
+//! The names of the sets that have special rules, and the rules by which DTrace and a kernel's sdt check and change the names
+//! of providers and probes.
 
 use crate::platform::Os;
 

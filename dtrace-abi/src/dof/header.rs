@@ -11,7 +11,7 @@ pub const MAGIC: [u8; 4] = *b"\x7fDOF";
 pub const MODEL_LP64: u8 = 2;
 /// Little endian (`DOF_ENCODE_LSB`).
 pub const ENCODING_LSB: u8 = 1;
-/// The version without is-enabled probes (`DOF_VERSION_1`), which programs use.
+/// The version that D programs use (`DOF_VERSION_1`). It has no is-enabled probes.
 pub const VERSION_1: u8 = 1;
 /// The latest version (`DOF_VERSION`).
 pub const VERSION: u8 = 2;

@@ -99,7 +99,7 @@ fn key(session: &mut Session<'_>, key: &Node) -> Result<Act> {
     recorded(session, key, Action::DifExpr)
 }
 
-/// Stores the argument of an aggregation. Returns the previous one, if it was different.
+/// Stores the argument of an aggregation if none is stored yet. Returns the stored argument if it differs from `arg`.
 fn remember(session: &mut Session<'_>, agg: IdentId, arg: u64) -> Option<u64> {
     let signature = session.ident_mut(agg).signature.get_or_insert_default();
     if signature.argument == 0 {

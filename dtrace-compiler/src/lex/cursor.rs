@@ -8,7 +8,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning of `source`.
+    /// Returns a cursor at the beginning of `source`.
     pub const fn new(source: &'a [u8]) -> Self {
         Self { rest: source, eaten: 0 }
     }

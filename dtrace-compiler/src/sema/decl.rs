@@ -172,7 +172,7 @@ impl Session<'_> {
         keys.iter().map(|key| Ok(self.param_type(key, "array")?.0)).collect()
     }
 
-    /// A variable may be declared again with the same type.
+    /// Checks that a repeated declaration of a variable has the same kind, type and keys as the first one.
     fn compare(&mut self, id: IdentId, kind: IdKind, ty: TypeId, keys: &[TypeId]) -> Result<()> {
         let ident = self.ident(id);
         let name = &ident.name;

@@ -12,7 +12,7 @@ use crate::suggest::closest;
 use crate::surroundings::ProbeInfo;
 use crate::syntax::{BinaryOp, UnaryOp};
 
-/// The member of a pointer with the value 1 if the pointer is not NULL.
+/// The name in `args.pointer.is_some`, which is 1 if the pointer is not NULL.
 const IS_SOME: &str = "is_some";
 
 /// Returns the name in `args.name` or `args->name`.
@@ -127,7 +127,7 @@ impl Session<'_> {
         Ok(text)
     }
 
-    /// Returns a pointer in the arguments as the probe passes it.
+    /// Returns the pointer at a position of the arguments, with its native type: without translation.
     fn address(
         &mut self,
         node: &Node,

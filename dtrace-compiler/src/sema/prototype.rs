@@ -12,11 +12,11 @@ use crate::types::TypeId;
 pub(crate) struct Allowed {
     /// `...` is allowed.
     pub variable: bool,
-    /// `(void)`
+    /// `(void)` is allowed.
     pub void: bool,
     /// A parameter without a name is allowed.
     pub anonymous: bool,
-    /// A duplicate name.
+    /// A duplicate name is allowed.
     pub repeated: bool,
 }
 

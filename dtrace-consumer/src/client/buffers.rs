@@ -68,7 +68,7 @@ struct Piece {
     size: usize,
     /// The offset of its oldest record.
     oldest: usize,
-    /// The other fields, without data.
+    /// The snapshot, without its data.
     snapshot: Snapshot,
     packed: Vec<u8>,
 }

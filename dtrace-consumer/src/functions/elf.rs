@@ -38,7 +38,9 @@ pub enum ReadError {
     #[error("functions of {0:?} are not supported; x86_64, aarch64 and riscv64 are")]
     Architecture(object::Architecture),
     /// The symbols claim more text than there is, or their names are too long.
-    #[error("the file is damaged: its functions overlap, or have {0} bytes of names")]
+    #[error(
+        "the file is damaged: its functions overlap too much, or their names are too long ({0} bytes)"
+    )]
     Overlap(usize),
     /// The file has no symbols of functions.
     #[error(

@@ -21,9 +21,9 @@ use super::part::{Metered, Part};
 const DEEPEST: usize = 64;
 /// The most functions around an address that are looked at; the innermost ones are shown.
 const NESTED: usize = 1024;
-/// The most ranges with an address between two ranges that contain it.
+/// The maximum number of ranges that a search examines for an address, from the last one that begins at or before it.
 const OVERLAPPING: usize = 64;
-/// The most entries from an inlined function to the entry with its name.
+/// The maximum length of the chain of entries from an inlined function to the entry with its name.
 const ORIGINS: usize = 16;
 /// The memory of units that are kept, in bytes.
 const CACHE: u64 = 64 << 20;
@@ -369,7 +369,8 @@ impl Debug {
         Ok(unit.functions.get_or_init(|| Ranges::new(all)))
     }
 
-    /// Returns the functions around an address: the function, then the ones that are inlined, each in the one before.
+    /// Returns the functions around an address, the outermost first: the function, then the inlined functions, each of which is
+    /// inlined into the previous one.
     fn frames(&self, address: u64) -> Result<Option<(Rc<Unit>, Vec<Frame>)>> {
         let mut last = None;
         for start in self.code.find(address) {

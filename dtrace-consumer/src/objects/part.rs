@@ -51,7 +51,7 @@ impl Part {
         if permitted { Ok(()) } else { Err(self.ended()) }
     }
 
-    /// Returns the offset of a part of this length behind the next bytes.
+    /// Returns the offset after the next `length` bytes.
     fn after(&self, length: usize) -> gimli::Result<usize> {
         let end = self.start.checked_add(length).filter(|end| *end <= self.end);
         end.ok_or_else(|| self.ended())

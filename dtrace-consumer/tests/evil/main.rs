@@ -78,7 +78,7 @@ fn effects_need_a_statement_of_the_program() {
     }
 }
 
-/// The same records, claimed from a program that the kernel enabled before (`-a`).
+/// Records with effects of a program that the kernel enabled before this run (`-a`) are shown, but not performed.
 #[test]
 fn effects_of_other_programs_are_shown_and_not_performed() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn effects_of_other_programs_are_shown_and_not_performed() {
     for (mut evil, name) in effects(&file) {
         let output = folder.path().join("out");
         fs::write(&output, "before\n").unwrap();
-        // A kernel's option does not allow this run anything.
+        // The kernel's option `destructive` permits no effects on this machine.
         evil.options = vec![(OptionId::Destructive.number(), 0)];
         let (_, err, status) = evil.traced(&["-w", "-a", "-o", output.to_str().unwrap()]);
         assert_eq!(status, Some(0), "{name}: {err}");

@@ -54,7 +54,7 @@ fn output_is_the_real_one() {
     assert!(failed.is_empty(), "{} of {count} differ:\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// A text in which addresses of kernels, and numbers of timers' probes, are alike.
+/// Removes the addresses in kernels, and the CPUs and ids of `tick` probes, from a text.
 fn without_addresses(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

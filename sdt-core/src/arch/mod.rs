@@ -15,14 +15,14 @@
 //! | `__sdt_stap!` | notes and semaphores | feature `stapsdt` |
 //! | `__sdt_types!` | text for D | feature `off` |
 //!
-//! They are sound only for the records and words of a site, which they cannot check. So their assembly refers to a
-//! constant `__SDT_PROMISE`, a [promise](crate::__private::Promise) that the caller has to define once, by `unsafe`.
+//! These macros are sound only with the records and words of a site, which they cannot check. So their assembly refers to
+//! the constant `__SDT_PROMISE`, a [promise](crate::__private::Promise) that the caller must define once, with `unsafe`.
 //!
 //! `portable.rs` is the file for all other architectures.
 //!
 //! # Gate mode
 //!
-//! On hosts that cannot write to their text (flash), and on architectures without a file, no text is patched: a site is
+//! On hosts that cannot write to their text (flash), and on the architectures of `portable.rs`, no text is patched: a site is
 //! one relaxed load and a branch that is predicted as not taken. In this mode there are no records of sites and no
 //! breakpoints. On other hosts, `SDT_PATCH=gate` in the environment of the build selects this mode.
 

@@ -27,7 +27,7 @@ impl Link {
     }
 }
 
-/// One node.
+/// A node of a chain: a value, and the link to the next node.
 #[derive(Debug)]
 pub(crate) struct Node<T> {
     next: Link,

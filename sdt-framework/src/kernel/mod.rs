@@ -94,7 +94,7 @@ pub enum Destruction {
     Chill(u64),
 }
 
-/// A kernel without any interface: it stops programs that use one.
+/// A kernel without the optional functions and without readable memory. The framework stops programs that need either.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unknown;
 

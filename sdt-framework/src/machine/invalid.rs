@@ -119,7 +119,7 @@ impl fmt::Display for Problem {
         match *self {
             Self::Empty => f.write_str("the program has no instructions"),
             Self::Long(length, room) => {
-                write!(f, "{length} instructions exceed the remaining room for {room}")
+                write!(f, "{length} instructions do not fit: there is room for {room} more")
             }
             Self::Opcode(number) => write!(f, "opcode {number} is unknown"),
             Self::Internal(number) => write!(f, "opcode {number} is not allowed in programs"),
@@ -136,8 +136,8 @@ impl fmt::Display for Problem {
             Self::Builtin(number) => write!(f, "the kernel has no variable {number}"),
             Self::ReadOnly(number) => write!(
                 f,
-                "variable {number} is built in: it can only be \
-                 read, in its own scope"
+                "built-in variable {number} can only be read, and only in \
+                 its own scope"
             ),
             Self::Undeclared(number) => write!(f, "variable {number} is not declared"),
             Self::Keys(number) => write!(

@@ -4,13 +4,13 @@ use super::dynamic::{HEADER, key_words};
 use super::op::{Op, Reg};
 use super::tuple::{DEFAULT_STRING, KEY_SIZE};
 
-/// Computes the greatest size of the tuples that are keys of elements.
+/// Computes the size of the largest dynamic variable that a program stores.
 #[derive(Default)]
 pub(super) struct Sizes {
-    /// The number that was set last.
+    /// The number that the last instruction [`Op::Set`] loaded.
     constant: u64,
     keys: usize,
-    /// The number of words of the largest tuple.
+    /// The number of words of the largest dynamic variable: header, keys and value.
     pub(super) largest: usize,
 }
 

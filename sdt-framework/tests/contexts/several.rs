@@ -16,7 +16,7 @@ thread_local! {
     static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Two CPUs, each a thread, which take part in a rendezvous when they say so.
+/// Two CPUs, each a thread. A CPU takes part in a rendezvous only when its thread calls [`Tracing::called`].
 struct Two;
 
 static TWO: Tracing<Two, 2> = Tracing::new(c"two");
@@ -25,7 +25,7 @@ static SENT: AtomicUsize = AtomicUsize::new(0);
 static LOADED: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: each CPU is one thread; the one that is interrupted calls `called` until the other one has what it waits for.
+// SAFETY: each CPU is one thread. CPU 1 calls `called` until CPU 0, which alone waits for a rendezvous, has closed the consumer.
 unsafe impl Machine for Two {
     fn cpu() -> usize {
         CPU.get()

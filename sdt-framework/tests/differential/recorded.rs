@@ -40,7 +40,7 @@ pub fn run(machine: &Machine, case: &Case) -> Vec<String> {
     lines
 }
 
-/// Bytes of a string.
+/// Returns the size of strings in bytes: the option `strsize` of a program, or 256.
 fn string_size(program: &str) -> u32 {
     let option = program.lines().find_map(|line| line.strip_prefix("#pragma D option strsize="));
     option.map_or(256, |size| size.parse().expect("a number of bytes"))
@@ -50,7 +50,7 @@ struct Reader<'a> {
     machine: &'a Machine,
     consumer: ConsumerId,
     string_size: u32,
-    /// As the clause for faults is the last one, this is its number, too.
+    /// The number of enabled clauses. It is also the EPID of the last clause, which records faults.
     enabled: u32,
 }
 
@@ -122,7 +122,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Bytes of a record, and the data in it.
+    /// Returns the size of the records of a clause in bytes, and the descriptions of their data.
     fn record(&self, epid: u32) -> (usize, Vec<RecordDesc>) {
         let mut descs = vec![RecordDesc::EMPTY; 64];
         let found = self.machine.dtrace.eprobe(self.consumer, epid, 0, &mut descs);
@@ -145,7 +145,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Adds one element to another one of the same keys.
+/// Adds an element of an aggregation to another element with the same keys.
 fn add(kind: Action, sum: &mut [u64], words: &[u64]) {
     let signed = |words: &[u64]| words[0] as i64;
     match kind {

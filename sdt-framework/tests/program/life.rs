@@ -167,7 +167,7 @@ fn buffers_that_are_not_switched() {
     }
 }
 
-/// Sizes that exceed the memory are halved, unless the options forbid it; otherwise the request is refused.
+/// Sizes that exceed the memory are halved until they fit. If the option `bufresize` forbids this, the request is refused.
 #[test]
 fn sizes_are_as_large_as_there_is_room() {
     let kernel = Kernel::with(Threads::new(), 1 << 20);
@@ -233,7 +233,7 @@ fn a_boot_is_traced() {
     dtrace.unregister(provider).unwrap();
 }
 
-/// A program of which the last clause finds no room leaves nothing behind, and those before it go on.
+/// If there is no room for the last clause of a program, the program keeps no memory, and earlier programs continue.
 #[test]
 fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
     let kernel = machine();
@@ -255,8 +255,7 @@ fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
     assert_eq!(x.numbers(), [[1], [2]]);
 }
 
-/// However little room there is to be for dynamic variables, one has it; and one that is only read takes none.
-/// Who could not go, as there is no room for one of the buffers, goes later with all that has been sent by then.
+/// A consumer that could not start, because a buffer was too small, can add programs and start later with all of them.
 #[test]
 fn who_could_not_go_may_send_more() {
     let kernel = Kernel::configured(Machine::default(), 1 << 20, &Config { buffer: 8, ..CONFIG });
@@ -281,6 +280,7 @@ fn who_could_not_go_may_send_more() {
     assert_eq!(kernel.dtrace.open().map(|_| kernel.dtrace.memory_left().unwrap()), Ok(left));
 }
 
+/// There is room for one dynamic variable, however small `dynvarsize` is. A variable that is only read needs no room.
 #[test]
 fn a_variable_that_is_read_takes_no_room() {
     let kernel = machine();

@@ -9,7 +9,8 @@ use sdt_framework::{Host, SpinLock};
 
 use crate::run::Kernel;
 
-/// Threads, with a clock that the test sets, a process, a stack, and nothing to lose.
+/// A machine whose CPUs are threads, with a clock that the test sets, a process and a stack. It only records destructive
+/// actions.
 #[derive(Default)]
 pub struct Machine {
     pub threads: Threads,
@@ -17,7 +18,7 @@ pub struct Machine {
     pub changes: AtomicUsize,
     /// Whether it samples its threads.
     pub samples: AtomicBool,
-    /// The intervals with which the framework has started and ended sampling, and the timers.
+    /// The calls of `sample_threads`: the timer, and its interval, or `None` if the call ended sampling.
     pub samplings: Mutex<Vec<(usize, Option<u64>)>>,
     /// The number of calls of `thread`.
     pub looks: AtomicUsize,
@@ -26,7 +27,7 @@ pub struct Machine {
     pub destroyed: Mutex<Vec<Destruction>>,
 }
 
-// SAFETY: `Threads` keeps to it.
+// SAFETY: `cpu`, `without_interrupts` and `sync` are those of `Threads`, which fulfils the contract of `Host`.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 

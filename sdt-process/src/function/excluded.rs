@@ -31,7 +31,7 @@ const INLINED: [&str; 5] = ["core", "compiler_builtins", "libc", "rustix", "spin
 /// kernel would place its frame at the end of the alternate stack, and overwrite the frame of the sample.
 const INLINED_OF_STD: [&str; 3] = ["std::thread::local", "std::sync", "std::time"];
 
-/// Functions of the C library that it does not call while it blocks signals (seen with glibc 2.36).
+/// Functions of the C library that the library itself does not call while it blocks signals (seen with glibc 2.36).
 const SAFE: [&str; 39] = [
     "malloc",
     "calloc",
@@ -73,7 +73,7 @@ const SAFE: [&str; 39] = [
     "nanosleep",
     "clock_nanosleep",
 ];
-/// Functions of the C library that it calls while it blocks signals, and that programs and libraries may replace.
+/// Functions that the C library calls while it blocks signals, and that programs and other libraries may replace.
 const REPLACED: [&str; 4] = ["free", "cfree", "munmap", "madvise"];
 
 /// The number of bytes that are excluded from the start of each such function: the sizes of these functions are

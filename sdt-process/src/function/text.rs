@@ -94,7 +94,7 @@ unsafe impl FunctionText for Traced {
     }
 }
 
-/// The time for which a proof that text can be changed is valid. A change of many functions is proved a few times only.
+/// The time for which a proof that text can be changed is valid, so that a change of many functions needs few proofs.
 const VALID: Duration = Duration::from_millis(100);
 
 /// The proof that text can be changed, and when it was made.
@@ -104,7 +104,7 @@ fn proof() -> MutexGuard<'static, Option<(Access, Instant)>> {
     PROOF.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends a change of functions: the memory of the process is not open for writing any more.
+/// Ends a change of functions: drops the proof, and with it the access for writing to the memory of the process.
 pub(crate) fn end_change() {
     *proof() = None;
 }

@@ -138,7 +138,8 @@ pub(crate) fn change(timer: usize, interval: Option<u64>, slots: usize) {
         let reason = format!("profile-N cannot be enabled: {why}");
         // SAFETY: returns a number and changes nothing.
         if unsafe { libc::gettid() }.unsigned_abs() != WORKER.load(Ordering::Acquire) {
-            // The program enables it without a consumer. Not `eprintln!`, which panics if standard error is closed.
+            // This thread serves no consumer: the program enables the probe itself. Not `eprintln!`, which panics if standard
+            // error is closed.
             io::stderr().write_all(format!("sdt-process: {reason}\n").as_bytes()).ok();
         }
         text::refuse(reason);

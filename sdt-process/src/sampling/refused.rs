@@ -25,7 +25,7 @@ pub(super) enum Unsampled {
     )]
     Calls(io::Error),
     #[error(
-        "timer_create(2) failed for thread {0}: {1}; each thread needs a timer, which RLIMIT_SIGPENDING limits"
+        "timer_create(2) failed for thread {0}: {1}; each thread needs a timer; raise RLIMIT_SIGPENDING"
     )]
     Timer(u32, io::Error),
     #[error("/proc/self/task cannot be read: {0}; give the process /proc and a file descriptor")]

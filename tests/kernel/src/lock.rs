@@ -12,7 +12,7 @@ pub(crate) struct IrqMutex<T>(Mutex<T>);
 
 /// Proof of holding an [`IrqMutex`].
 pub(crate) struct IrqGuard<'a, T> {
-    /// `None` only while dropping: the lock goes before interrupts come back.
+    /// `None` only in `drop`, which releases the lock before it restores interrupts.
     guard: Option<MutexGuard<'a, T>>,
     enabled: bool,
 }

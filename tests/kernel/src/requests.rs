@@ -23,12 +23,13 @@ use crate::{
     torture,
 };
 
-/// Bytes of the longest frame of a consumer's.
+/// The maximum size in bytes of a frame of a consumer.
 const FRAME: usize = 4096;
-/// Consumers that can be there at once: more than the framework has room for, since one that lists opens nothing.
+/// The maximum number of connected consumers. It is larger than the framework's, because a consumer that only lists probes does
+/// not open a consumer there.
 const CHANNELS: usize = 32;
 
-/// The state of the first CPU.
+/// The state of the loop that serves the host, which runs on the first CPU.
 struct Server {
     wire: Wire,
     worker: Worker,
@@ -168,7 +169,7 @@ impl Server {
 
     /// Handles the next request of a consumer; returns whether there was one.
     fn serve_consumers(&mut self) -> bool {
-        // The line is there as long as the machine is.
+        // The line stays open while the machine runs.
         self.consumers.step(&mut self.wire).unwrap_or(false)
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Origin {
     pc: u64,
 }
 
-/// One for each CPU, written by that CPU alone.
+/// The innermost [`Origin`] of a CPU. Only this CPU writes it.
 struct Slot {
     frame: AtomicU64,
     pc: AtomicU64,
@@ -31,23 +31,23 @@ static ORIGINS: [Slot; cpu::MAX_CPUS] =
     [const { Slot { frame: AtomicU64::new(0), pc: AtomicU64::new(0) } }; cpu::MAX_CPUS];
 
 impl Origin {
-    /// A function of this kernel's was called, whose frame this is.
+    /// Returns the origin for a call of a function of this kernel, with the frame of that function.
     pub(crate) fn called(frame: *const core::ffi::c_void) -> Self {
         Self { frame: frame.addr() as u64, pc: 0 }
     }
 
-    /// An instruction was interrupted, by a trap or by a device.
+    /// Returns the origin for an instruction that a trap or a device interrupted.
     pub(crate) const fn interrupted(pc: u64, frame: u64) -> Self {
         Self { frame, pc }
     }
 
-    /// The innermost one of this CPU.
+    /// Returns the innermost origin of this CPU.
     fn current() -> Self {
         let slot = &ORIGINS[cpu::current()];
         Self { frame: slot.frame.load(Ordering::Relaxed), pc: slot.pc.load(Ordering::Relaxed) }
     }
 
-    /// Makes it this CPU's. An interrupt that comes in between leaves all as it was.
+    /// Stores this as the origin of this CPU. An interrupt between the two stores restores both values before it returns.
     fn set(self) {
         let slot = &ORIGINS[cpu::current()];
         slot.frame.store(self.frame, Ordering::Relaxed);
@@ -65,8 +65,8 @@ impl Origin {
     }
 }
 
-/// Fills in return addresses, the function that fired first, and says how many there are; the first `own` are the provider's.
-/// Probe context.
+/// Fills `frames` with return addresses, the innermost first, and returns their number. After a call, it skips the first `own`
+/// addresses, which belong to the provider. Probe context.
 pub(crate) fn walk(own: u32, frames: &mut [u64]) -> usize {
     let Origin { mut frame, pc } = Origin::current();
     let mut skip = if pc == 0 { own } else { 0 };

@@ -8,7 +8,7 @@ use crate::check::elf::{Elf, Home, Relocation, Symbol, Target};
 use crate::check::names::ENABLED;
 use crate::check::rules::Rule;
 
-/// The symbol of the pair of words with the bounds, by which `_init` finds them.
+/// The symbol by which `_init` finds the bounds of the set. It is at two words: the start and the end of the set.
 const TABLE: &str = "__sdt_is_enabled";
 const START: &str = "__start_sdt_is_enabled";
 const STOP: &str = "__stop_sdt_is_enabled";
@@ -52,7 +52,7 @@ fn is_enabled_site(elf: &Elf<'_>, word: &Relocation) -> bool {
     calls.iter().any(|of| elf.symbols.get(of.symbol).is_some_and(is_probe))
 }
 
-/// Returns the places of pairs of words with the bounds of the set, and whether a word has one of them otherwise.
+/// Returns the places of pairs of words with the bounds of the set, and whether a word outside of a pair has a bound.
 fn bounds(elf: &Elf<'_>) -> (Vec<Target>, bool) {
     let (mut pairs, mut stray) = (Vec::new(), false);
     let sections = elf.sections.iter().enumerate();

@@ -1,13 +1,13 @@
-//! Times of the day.
+//! Formats timestamps as date and time: the conversions `%Y` and `%T` of `printf`.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Nanoseconds since 1970 by this pattern of strftime(3); fractions of seconds are cut off.
+/// Formats nanoseconds since 1970 by a pattern of strftime(3). Cuts off fractions of seconds.
 fn shown(nanoseconds: u64, zone: &TimeZone, pattern: &str) -> String {
-    // Every number of nanoseconds in 64 bits is a time that there is.
+    // Every 64-bit number of nanoseconds is a valid time.
     let time = Timestamp::from_second(nanoseconds as i64 / SECOND).unwrap_or(Timestamp::UNIX_EPOCH);
     time.to_zoned(zone.clone()).strftime(pattern).to_string()
 }

@@ -196,7 +196,7 @@ fn what_is_too_deep_is_left_out() {
 /// A violation of serde's rules is an error, or at least valid JSON.
 #[test]
 fn odd_values_are_errors() {
-    /// The violated rule of maps.
+    /// A map that violates a rule of serde. The number selects the rule.
     struct Odd(u8);
     impl Serialize for Odd {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! Probes of open providers: they have no records either.
+//! Probes of open providers. Like declared probes, they have no records.
 
 use crate::arg::{Carried, Tuple};
 

@@ -52,7 +52,8 @@ fn deep(n: u64, of: u64) -> u64 {
     if n == 0 { 0 } else { 1 + deep(black_box(n - 1), of) }
 }
 
-/// Makes four threads call `twice` this many times each, with 1, 2 and so on. Returns the number of right results, and of calls ever.
+/// Makes four threads call [`twice`] and [`low`] with 1 to `times` each. Returns the number of correct results, and the number of
+/// calls of `twice` since the start.
 pub(super) fn calls(times: u64) -> [u64; 2] {
     let right = AtomicU64::new(0);
     thread::scope(|scope| {

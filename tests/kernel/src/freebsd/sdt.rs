@@ -1,4 +1,4 @@
-//! SDT on this machine: `sys/kern/kern_sdt.c`, which modules call, and what [`Sdt`] needs of it.
+//! SDT in this kernel: the symbols of `sys/kern/kern_sdt.c` that modules use, and the [`Machdep`] of [`Sdt`].
 
 use core::ffi::c_char;
 use core::fmt;
@@ -25,7 +25,7 @@ pub(crate) struct Machine;
 /// The probes of all files.
 pub(crate) static SDT: Sdt<crate::dtrace::Machine, Machine> = Sdt::new(&DTRACE, Machine);
 
-/// Registers the kernel's own provider. 15 is what this kernel begins as.
+/// Registers the kernel's own provider, and sets the release that modules see first: FreeBSD 15.0.
 pub(crate) fn init() {
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     let provider = Records::with_provider(&raw const sdt_provider_sdt as u64, NAME.into());
@@ -57,7 +57,7 @@ pub(crate) fn variables() -> [(&'static str, u64); 3] {
     ]
 }
 
-/// The function that receives hits: with 6 arguments since 15, with 5 before.
+/// The function that receives hits. It has 6 arguments since FreeBSD 15, and 5 before.
 #[expect(non_upper_case_globals, reason = "FreeBSD's name")]
 static sdt_probe_func: AtomicPtr<()> = AtomicPtr::new(sdt_probe_stub as *mut ());
 
@@ -67,7 +67,7 @@ static sdt_probes_enabled: AtomicBool = AtomicBool::new(false);
 
 const NAME: &core::ffi::CStr = c"sdt";
 
-/// `struct sdt_provider`. What [`Sdt`] knows of it, it keeps for itself.
+/// `struct sdt_provider`. [`Sdt`] keeps its own data about providers elsewhere.
 #[repr(C)]
 struct Provider {
     name: *const c_char,
@@ -77,7 +77,7 @@ struct Provider {
 // SAFETY: nothing writes to it, and the name is static.
 unsafe impl Sync for Provider {}
 
-/// The provider for those who have none (`SDT_PROVIDER_DEFINE(sdt)`).
+/// The provider of probes without a provider of their own (`SDT_PROVIDER_DEFINE(sdt)`).
 #[expect(non_upper_case_globals, reason = "FreeBSD's name")]
 static sdt_provider_sdt: Provider = Provider { name: NAME.as_ptr(), rest: [0; 4] };
 

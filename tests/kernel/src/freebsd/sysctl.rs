@@ -77,7 +77,7 @@ struct Request {
     flags: c_int,
 }
 
-/// The list at the top, which only this file reads.
+/// The root of all sysctls (`sysctl__children`). Only its address is used; the sysctls are in [`OIDS`].
 #[repr(transparent)]
 struct Children(UnsafeCell<*mut c_void>);
 
@@ -99,11 +99,13 @@ struct Entry {
     runs: bool,
 }
 
-// SAFETY: what it points to does not change, and is there while it is in the list.
+// SAFETY: the oid does not change, and is freed only after its entry has left `OIDS`.
 unsafe impl Send for Entry {}
 
+/// Adds a sysctl.
+///
 /// # Safety
-/// Strings are strings; handler and argument live until the sysctl is removed.
+/// `name` is a string that ends with a NUL; handler and argument live until the sysctl is removed.
 unsafe extern "C" fn sysctl_add_oid(
     _context: *mut c_void,
     parent: *mut c_void,

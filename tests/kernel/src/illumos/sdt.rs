@@ -15,7 +15,7 @@ pub(super) static SDT: Sdt = Sdt::new(&Machine);
 /// The answer of `sdt` to the trap: continue behind the byte (`DTRACE_INVOP_NOP`).
 const NOP: c_int = 4;
 
-/// `sdt_invop`: fires the probe whose site has trapped, with what the call would have had in registers.
+/// `sdt_invop`: fires the probe whose site trapped. The arguments are in the registers, as for the call.
 ///
 /// # Safety
 /// `stack` is an [`InvopStack`].
@@ -28,7 +28,7 @@ pub(super) unsafe extern "C" fn invop(address: usize, stack: *mut c_void, _rax: 
         // SAFETY: the site that has trapped is the probe's.
         unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
     });
-    // One byte is passed over in any case.
+    // The answer `NOP` already skips one byte.
     regs.rip += marking().passed() - 1;
     NOP
 }

@@ -25,8 +25,8 @@ fn record(size: usize, name: usize, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// The strings of a module, and behind them, at 64: `mod_metadata` of the module and of a dependency; at
-/// 112: `moduledata`; at 136: `mod_depend`. Their pointers are for relocations to fill in.
+/// Returns the constants of a module: its strings, then the `mod_metadata` of the module and of a dependency at offset 64, the
+/// `moduledata` at 112, and the `mod_depend` at 136. Relocations fill in the pointers.
 fn constants() -> Vec<u8> {
     let mut bytes = b"proc\0exec-success\0proc_example\0kernel\0".to_vec();
     bytes.resize(64, 0);
@@ -39,7 +39,7 @@ fn constants() -> Vec<u8> {
 /// The offset in [`constants`] of the `mod_depend` on the kernel.
 const KERNELS: usize = 136;
 
-/// The offset in [`constants`] of the strings.
+/// The offsets of the strings in [`constants`].
 const PROC: i64 = 0;
 const EXEC_SUCCESS: i64 = 5;
 const PROC_EXAMPLE: i64 = 18;

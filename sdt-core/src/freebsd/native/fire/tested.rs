@@ -14,8 +14,8 @@ pub(super) fn function() -> *const () {
     unsafe { (&raw const sdt_probe_func).read_volatile() }
 }
 
-/// Returns whether any probe is enabled: the test on the hot path, the same as in C's macro, of one flag for all
-/// probes.
+/// Returns whether any probe is enabled, which one flag tells for all probes. This is the test on the hot path, the same
+/// as in C's macro.
 ///
 /// # Safety
 /// None: the pointer is not used.
@@ -30,7 +30,7 @@ pub unsafe fn may_fire(_: *const Probe) -> bool {
     unsafe { (&raw const sdt_probes_enabled).read_volatile() }
 }
 
-/// Returns whether the probe is enabled: the test on the hot path, the same as in C's macro, of the probe's id.
+/// Returns whether the probe is enabled, which its id tells. This is the test on the hot path, the same as in C's macro.
 ///
 /// # Safety
 /// `probe` is a record of this image.

@@ -38,9 +38,9 @@ pub enum Refusal {
     UnknownModule { record: u64 },
     #[error("two SYSINITs start the module at {record:#x}")]
     StartedTwice { record: u64 },
-    #[error("a SYSUNINIT starts a module at {record:#x}, when all are gone")]
+    #[error("a SYSUNINIT starts the module at {record:#x}, after all modules were unloaded")]
     StartedAtUnload { record: u64 },
-    #[error("no function starts at {function:#x}, which is to be called")]
+    #[error("the constructor or destructor at {function:#x} is not the start of a function")]
     Constructor { function: u64 },
     #[error("all its modules refused to load, the last with error {error}")]
     ModulesRefused { error: i32 },

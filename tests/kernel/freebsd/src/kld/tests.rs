@@ -404,7 +404,8 @@ fn modules_that_are_not_started_once_at_load_are_refused() {
     let told =
         format!("a SYSINIT starts a module at {} that the file does not declare", address(0));
     refused(module("one").start(false, 0), &told);
-    let told = format!("a SYSUNINIT starts a module at {}, when all are gone", address(record));
+    let at = address(record);
+    let told = format!("a SYSUNINIT starts the module at {at}, after all modules were unloaded");
     refused(module("one").start(true, record), &told);
     refused(module("one").module("one", 16), "module one is in the file twice");
 }

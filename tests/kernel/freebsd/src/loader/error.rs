@@ -45,7 +45,7 @@ pub enum LoadError {
     WritableCode { section: String },
     #[error("file needs more memory than there is for a module")]
     TooLarge,
-    #[error("relocation section {section} is of a kind that cannot be used")]
+    #[error("relocation section {section} is SHT_REL, or is for a section that is not loaded")]
     RelocationSection { section: usize },
     #[error("there is no symbol with index {index}")]
     SymbolIndex { index: usize },
@@ -123,7 +123,7 @@ impl LoadError {
 pub enum SegmentError {
     #[error("is not inside the file, which may be truncated")]
     Truncated,
-    #[error("has more contents than memory")]
+    #[error("is larger in the file than in memory")]
     Sizes,
     /// The first one does not start at 0, or one lies before its predecessor.
     #[error("is out of order")]

@@ -111,7 +111,7 @@ impl<'a> Relocatable<'a> {
         Ok(Self { object, machine, sections, segments, size, knows_plt32: true })
     }
 
-    /// Bytes that the image takes.
+    /// Returns the size of the image in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -177,7 +177,7 @@ struct Linking<'a> {
 }
 
 impl Linking<'_> {
-    /// Finds where functions start, if the file says of any.
+    /// Finds the starts of functions, if the file has symbols of functions.
     fn find_starts(&mut self) {
         let object = &self.file.object;
         let is = |kind| move |symbol: &elf::Sym64<LE>| symbol.st_type() == kind;

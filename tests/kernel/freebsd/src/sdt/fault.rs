@@ -26,7 +26,7 @@ pub enum Fault {
     )]
     Text { what: &'static str, record: u64, pointer: u64 },
     #[error(
-        "set_sdt_argtypes_set has the record at {address:#x} twice: FreeBSD would spoil its list"
+        "set_sdt_argtypes_set has the record at {address:#x} twice: FreeBSD would corrupt its list"
     )]
     Twice { address: u64 },
     #[error(

@@ -29,10 +29,12 @@ unsafe extern "C" {
 /// Replaces the kernel's page tables on the CPU that runs this.
 ///
 /// # Safety
-/// The table at the physical address `root` maps everything in use, and the lower half maps the boot code where it is.
+/// The table at the physical address `root` maps everything in use, and the lower half maps the boot code at its physical
+/// address.
 pub(crate) unsafe fn switch_tables(root: u64) {
     let physical = &raw const replace_upper as u64 - layout::KERNEL_BASE;
-    // SAFETY: the lower half maps the code where it is; the caller's contract for what comes after.
+    // SAFETY: the lower half maps `replace_upper` at its physical address, and the caller guarantees that the new table maps
+    // everything in use.
     unsafe {
         let replace = core::mem::transmute::<u64, unsafe extern "C" fn(u64)>(physical);
         replace(root);

@@ -37,7 +37,7 @@ unsafe extern "C" fn arm64_get_writable_addr(
     true
 }
 
-/// Probe context.
+/// Makes the CPUs execute the instructions that were stored to a range. Probe context.
 ///
 /// # Safety
 /// The range is mapped.

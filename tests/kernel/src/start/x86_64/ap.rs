@@ -106,7 +106,7 @@ struct Variables {
 
 const_assert!(size_of::<Variables>() == 40);
 
-/// The CPU that is being started says here that it has taken the variables.
+/// Whether the CPU that is being started has read the variables.
 static UP: AtomicBool = AtomicBool::new(false);
 
 /// Starts the CPUs with these local APIC ids, one after the other, numbered from 1. Returns how many
@@ -131,8 +131,8 @@ pub(super) fn start_others(ids: &[u8]) -> usize {
             entry: &raw const ap_long_mode as u64,
             number: number as u64,
         };
-        // SAFETY: inside the page; the CPU that reads it has not been started yet and the one before
-        // has said that it is done.
+        // SAFETY: the variables are inside the page. No CPU reads them now: the next one is not started yet, and the previous
+        // one has set `UP` after it read them.
         unsafe { low.add(offset).cast::<Variables>().write_unaligned(variables) };
         UP.store(false, Ordering::Release);
         apic::start_cpu(id, START_PAGE);

@@ -9,7 +9,7 @@ use stand_in_base::image::{PAGE, Protection, Segment};
 
 const BASE: u64 = 0xffff_0000_4100_0000;
 const OUTSIDE: u64 = 0xffff_0000_4020_0000;
-/// The kernel's symbol of a name that the tests' files define too.
+/// The address of `own` in the kernel. The tests' files define this symbol, too.
 const OTHER: u64 = 0xffff_0000_4030_0000;
 
 fn load(file: &[u8]) -> Result<Linked, LoadError> {
