@@ -197,3 +197,34 @@ fn a_board_refuses_what_it_has_no_room_for() {
     let output = dtrace(&board, &["-qn", "sensor:::reading { trace(arg0); exit(0); }"]);
     assert!(stdout(&output).trim().parse::<u32>().is_ok_and(|raw| raw >= 1000), "{output:?}");
 }
+
+/// The framework without its DIF interpreter runs clauses of numbers, and refuses the others.
+#[test]
+fn a_board_without_an_interpreter_traces_numbers() {
+    let (mut board, listed) = boot(Target::WithoutInterpreter);
+    assert_eq!(stdout(&dtrace(&board, &["-l"])), listed.concat());
+    let program = "BEGIN { printf(\"begins %d \", 7); }
+        sensor:::reading /arg0 > 1050/ { printf(\"%d %d;\", arg0, arg1); @[arg0] = count(); @all = max(arg0); }
+        tick-5s { exit(0); }
+        END { printf(\"ends \"); printa(\"%d:%@d \", @); printa(\"all %@d\", @all); }";
+    let text = stdout(&dtrace(&board, &["-qn", program])).replace('\n', "");
+    assert!(text.starts_with("begins 7 ") && text.contains("ends "), "{text}");
+    for (raw, millidegrees) in readings().filter(|(raw, _)| *raw > 1050).take(9) {
+        assert!(text.contains(&format!("{raw} {millidegrees};")), "{text}");
+        assert!(text.contains(&format!("{raw}:")), "{text}");
+    }
+    assert!(text.ends_with("all 1120"), "{text}");
+
+    for clause in [
+        "{ @[arg0 / 2] = count(); }",
+        "/arg0 > 1050 && arg1 > 0/ { trace(arg0); }",
+        "{ trace(probename); }",
+    ] {
+        let program = format!("tick-1s {{ exit(0); }} sensor:::reading {clause}");
+        let output = dtrace(&board, &["-qn", &program]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr.contains("clause 1 needs the DIF interpreter"), "{stderr}");
+    }
+    assert!(board.printed().unwrap().contains(READING));
+}

@@ -8,8 +8,9 @@ use core::marker::PhantomData;
 
 use crate::ops::ARGS;
 
-/// What the [words](super::Value::words) of a `T` borrow. Only this crate makes one that borrows something, and only for
+/// Whether the [words](super::Value::words) of a `T` are addresses of memory that stays mapped while the `T` exists. Only this crate makes one that borrows something, and only for
 /// the type to which it belongs, so implementations of [`Value`](super::Value) elsewhere cannot claim it.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Borrow<T: ?Sized> {
     first: First,

@@ -19,6 +19,7 @@ use crate::machine::{
     Declarations, Declared, Dynamic, Extent, Invalid, Memory, Program, Slot, Source, Statics,
 };
 use crate::run::clause::{Clause, ClauseAction, Target, Test};
+use crate::run::fire::HAS_INTERPRETER;
 use crate::run::make::Needs;
 use crate::run::step::Step;
 
@@ -102,8 +103,12 @@ impl Programs {
         // The steps of all clauses are adjacent, in the order in which a probe with many enablings executes them.
         let count = clauses.iter().filter_map(|clause| steps::count(clause.actions)).sum();
         let mut steps = kept.slice(arena, count, |_| Step::EMPTY).ok_or(Failed::NoRoom)?;
-        for clause in &mut *clauses {
-            let Some(count) = steps::count(clause.actions) else {
+        for (index, clause) in clauses.iter_mut().enumerate() {
+            let count = steps::count(clause.actions);
+            if !HAS_INTERPRETER && (count.is_none() || matches!(clause.test, Test::Program)) {
+                return Err(ProgramError::NoInterpreter(index).into());
+            }
+            let Some(count) = count else {
                 self.needs.scratch = true;
                 continue;
             };

@@ -28,6 +28,8 @@ pub enum ProgramError {
     Long(u64),
     /// The program uses its sections so often that it would exceed the limit without sharing them.
     Repeats,
+    /// The framework was built without the feature `dif`, and the clause, counted from 0, needs an interpreter.
+    NoInterpreter(usize),
 }
 
 impl fmt::Display for ProgramError {
@@ -54,6 +56,12 @@ impl fmt::Display for ProgramError {
             Self::Repeats => f.write_str(
                 "the clauses of the program refer to too many sections; \
                  split the program",
+            ),
+            Self::NoInterpreter(clause) => write!(
+                f,
+                "clause {clause} needs the DIF interpreter, which this kernel does not have; use only \
+                 arguments, constants, pid and tid, compare one of them in a predicate, and aggregate by them, or build \
+                 the kernel with the feature `dif` of sdt-framework"
             ),
         }
     }

@@ -1,6 +1,8 @@
 //! Decodes the actions of clauses that need no machine: those that only store simple numbers, or use them as keys and
 //! values of aggregations. Most clauses of frequent probes are of this kind.
 
+use dtrace_abi::action::Action;
+
 use crate::machine::Simple;
 use crate::run::clause::{ClauseAction, Target};
 use crate::run::field::Field;
@@ -23,6 +25,9 @@ pub(crate) fn steps(acts: &[ClauseAction]) -> impl Iterator<Item = Result<Step, 
         let Some(what) = act.simple else { return Some(Err(NotPlain)) };
         let then = match (&act.target, act.field, what) {
             (Target::Record, Some(field), _) => Then::Record(field),
+            (Target::Record, None, _) if act.kind == Action::Exit => {
+                Then::Exit(Field::new(act.record.offset, act.record.size))
+            }
             (Target::Key(None), Some(field), _) => Then::Key(field),
             // The number of the variable is a constant, and has its own word (`dtrace_aggvarid_t`).
             (Target::Key(Some(id)), Some(Field::SECOND), Simple::Constant(variable)) => {

@@ -99,6 +99,8 @@ impl Program<'_> {
         }
         match *self.ops {
             [Slot(Op::ReturnSet(value)), ..] => Some(Simple::Constant(value)),
+            // `printf` without arguments.
+            [Slot(Op::Ret(Reg::ZERO)), ..] => Some(Simple::Constant(0)),
             [Slot(Op::ReturnArg(index)), ..] => Some(Simple::Arg(index)),
             [Slot(Op::ReturnBuiltin(variable)), ..] => number(variable).map(Simple::Process),
             _ => None,

@@ -28,6 +28,9 @@ use crate::base::sync::{AtomicCount, AtomicU32};
 use crate::base::word::Word;
 use crate::machine::{Failure, Token};
 
+/// Whether the framework can run clauses that are not plain.
+pub(crate) const HAS_INTERPRETER: bool = cfg!(feature = "dif");
+
 /// One enabling of one probe by one consumer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Enabled {
@@ -354,6 +357,15 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         if !progress.budget.charge(clause.layout.cost) {
             return exhausted(clause);
         }
+        if !HAS_INTERPRETER {
+            // All clauses are plain: `Programs::keep` has refused the others.
+            return match value {
+                Some(Err(stop)) => Outcome::Failed { action: 0, failure: stop.failure(0) },
+                Some(Ok(false)) | None => Outcome::False,
+                // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
+                Some(Ok(true)) => unsafe { self.run_plain(progress, context, epid, clause) },
+            };
+        }
         // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
         unsafe {
             match clause.plain {
@@ -378,7 +390,8 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         let (time, budget) = (&mut progress.time, &mut progress.budget);
         let mut work = budget.available();
         // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
-        let outcome = unsafe { context.step(self.args, epid, clause, time, &mut work) };
+        let outcome =
+            unsafe { context.step(self.args, epid, clause, self.rules.checks, time, &mut work) };
         budget.set_available(work);
         outcome
     }

@@ -9,7 +9,8 @@ use crate::base::host::Host;
 use crate::kernel::Kernel;
 
 impl<H: Host> ClauseContext<'_, H> {
-    /// Runs all steps of a plain clause. Reads the clock only if necessary.
+    /// Runs all steps of a plain clause. Reads the clock only if necessary. If `checks`, finds a consumer that has timed out even if
+    /// the clause records nothing.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause runs on it.
@@ -19,12 +20,13 @@ impl<H: Host> ClauseContext<'_, H> {
         args: &[u64],
         epid: u32,
         clause: &Clause,
+        checks: bool,
         time: &mut Option<u64>,
         work: &mut u32,
     ) -> Outcome {
         let words = clause.layout.words();
         let mut now = 0;
-        if words != 0 {
+        if words != 0 || checks {
             now = *time.get_or_insert_with(|| self.kernel.timestamp());
             if self.is_dead(now) {
                 return Outcome::Dead;
@@ -48,6 +50,12 @@ impl<H: Host> ClauseContext<'_, H> {
                 };
                 match &step.then {
                     Then::Record(field) => field.put(room, computed),
+                    Then::Exit(field) => {
+                        if !self.consumer.exit() {
+                            return Outcome::Dropped;
+                        }
+                        field.put(room, computed);
+                    }
                     Then::Key(field) => field.put(tuple, computed),
                     Then::Value { id, variable, keys, function } => {
                         let Some(keys) = tuple.get_mut(..*keys as usize) else { continue };

@@ -17,6 +17,8 @@ pub(crate) struct Step {
 pub(crate) enum Then {
     /// It is stored in the record.
     Record(Field),
+    /// It is the status with which the consumer exits, and is stored in the record.
+    Exit(Field),
     /// It is a key.
     Key(Field),
     /// It is aggregated.

@@ -22,13 +22,15 @@ pub enum Target {
     Armv7m,
     /// A Cortex-M0, which has no compare-and-swap.
     Armv6m,
+    /// A Cortex-M3, with the framework built without its DIF interpreter.
+    WithoutInterpreter,
 }
 
 impl Target {
     /// The name of its target in rustc.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Armv7m => "thumbv7m-none-eabi",
+            Self::Armv7m | Self::WithoutInterpreter => "thumbv7m-none-eabi",
             Self::Armv6m => "thumbv6m-none-eabi",
         }
     }
@@ -150,6 +152,9 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
 pub fn build(target: Target) -> Result<PathBuf, BuildError> {
     let lld = setup::lld()?;
     let mut command = cargo(target)?;
+    if target == Target::WithoutInterpreter {
+        command.arg("--no-default-features");
+    }
     let target = Path::new(target.name());
     command.env(module::linker_variable(target), lld.program());
     command.args(["--features", "board", "--bin", PACKAGE]);
