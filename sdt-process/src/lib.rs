@@ -21,6 +21,7 @@ mod memory;
 mod obstacle;
 mod options;
 mod own_stack;
+mod pages;
 mod parent;
 mod proc_file;
 mod process;

@@ -47,7 +47,7 @@ use crate::proc_file::{MAPS, PAGES};
 use crate::{borrowed, clock, identity, own_stack, raw_load};
 
 /// The size of a page in bytes; 0 until [`prepare`] has been called.
-static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// Bits of an entry of `/proc/self/pagemap` (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
 const PRESENT: u64 = 1 << 63;

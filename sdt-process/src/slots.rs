@@ -18,6 +18,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::collections::TryReserveError;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sdt_framework::Host;
@@ -27,6 +28,7 @@ use crate::clock;
 use crate::hit::{self, Hit};
 use crate::lock::Lock;
 use crate::memory;
+use crate::pages;
 use crate::program::Program;
 use crate::sampling;
 use crate::stack::{self, Room};
@@ -318,6 +320,10 @@ unsafe impl Host for Slots {
         let _end = EndOfHit { interrupted, errno: (place, errno), _claim: claim };
         hit::set_current(Some(Hit { slots: self.address(), slot, depth, errno, alternate_end }));
         f()
+    }
+
+    fn discard(memory: NonNull<[u8]>) {
+        pages::give_back(memory);
     }
 
     fn kernel(&self) -> &(dyn Kernel + Sync) {

@@ -94,18 +94,18 @@ impl<T: ?Sized> Owned<T> {
     }
 }
 
-/// The free memory.
-pub(crate) struct Arena(Heap);
+/// The free memory, and the host's function for memory that was freed ([`Host::discard`](super::host::Host::discard)).
+pub(crate) struct Arena(Heap, fn(NonNull<[u8]>));
 
 impl Arena {
     /// Creates an arena without memory.
     pub(crate) const fn none() -> Self {
-        Self(Heap::empty())
+        Self(Heap::empty(), |_| {})
     }
 
     /// Creates an arena of this memory, which has at least some words.
-    pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>]) -> Self {
-        Self(Heap::from_slice(memory))
+    pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>], discard: fn(NonNull<[u8]>)) -> Self {
+        Self(Heap::from_slice(memory), discard)
     }
 
     /// Returns the largest number of bytes that `count` values and their alignment take.
@@ -148,7 +148,22 @@ impl Arena {
         // SAFETY: `owned` is the only owner, and `alloc` or `slice` allocated it with this layout.
         unsafe {
             owned.0.drop_in_place();
-            self.0.deallocate(owned.0.cast(), layout);
+            self.deallocate(owned.0.cast(), layout);
+        }
+    }
+
+    /// Frees memory, and offers it to the host, except the first words: the allocator keeps the size of the free piece there.
+    ///
+    /// # Safety
+    /// It was allocated from this arena with this layout, and is not used any more.
+    unsafe fn deallocate(&mut self, place: NonNull<u8>, layout: Layout) {
+        const KEPT: usize = 2 * size_of::<usize>();
+        // SAFETY: the contract of this function is that of `Heap::deallocate`.
+        unsafe { self.0.deallocate(place, layout) };
+        if let Some(length) = layout.size().checked_sub(KEPT) {
+            // SAFETY: the layout has more than `KEPT` bytes.
+            let start = unsafe { place.add(KEPT) };
+            self.1(NonNull::slice_from_raw_parts(start, length));
         }
     }
 }
@@ -230,7 +245,7 @@ impl Bundle {
         let held = Held { place: start, layout, next: None };
         let Some(mut held) = arena.alloc(held) else {
             // SAFETY: allocated above, with this layout.
-            unsafe { arena.0.deallocate(start, layout) };
+            unsafe { arena.deallocate(start, layout) };
             return None;
         };
         held.next = self.0.take();
@@ -261,7 +276,7 @@ impl Bundle {
         while let Some(mut held) = self.0.take() {
             self.0 = held.next.take();
             // SAFETY: allocated from this arena with this layout, and unused, as `# Safety` requires.
-            unsafe { arena.0.deallocate(held.place, held.layout) };
+            unsafe { arena.deallocate(held.place, held.layout) };
             arena.free(held);
         }
     }

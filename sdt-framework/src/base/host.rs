@@ -2,6 +2,8 @@
 
 pub use lock_api::RawMutex;
 
+use core::ptr::NonNull;
+
 use crate::base::context::Contexts;
 use crate::kernel::{Costs, Kernel, Unknown};
 
@@ -91,6 +93,12 @@ pub unsafe trait Host: Sync + Sized + 'static {
     fn kernel(&self) -> &(dyn Kernel + Sync) {
         &Unknown
     }
+
+    /// Takes note that the framework does not need the contents of this memory any more, such as the buffers of a consumer that has left.
+    /// The memory is part of that of [`init`](crate::Dtrace::init). The host may give its pages back to a system that provides them
+    /// again, with any contents, when the framework next uses them. Called with the framework's lock held and interrupts on, so this
+    /// does not call the framework. Does nothing by default.
+    fn discard(_memory: NonNull<[u8]>) {}
 
     /// Makes each CPU call [`tick`](crate::Dtrace::tick) soon, because a probe of `profile` was enabled or disabled; `tick`
     /// returns the time of its next call. Called with the framework's lock held, so this does not call the framework. A

@@ -150,7 +150,7 @@ impl<H: Host> Control<H> {
             return Err(too_small);
         }
         let end = memory.as_ptr_range().end.addr();
-        let mut arena = Arena::new(memory);
+        let mut arena = Arena::new(memory, H::discard);
         let head = Head::first(&mut arena).ok_or(too_small)?;
         let shared = shared(&mut arena, config, cpus).ok_or(too_small)?;
         *tables = Tables::new(arena, config).ok_or(too_small)?;
