@@ -25,6 +25,7 @@
 
 mod running;
 
+use running::Unrecorded;
 pub use running::{Look, Running};
 
 use std::collections::BTreeMap;
@@ -290,7 +291,8 @@ impl Trace {
             true => self.declare()?,
             false => self.watch_errors()?,
         }
-        let cpus = self.kernel.ask(Client::status)?.cpus;
+        let status = self.kernel.ask(Client::status)?;
+        let cpus = status.cpus;
         let names = self.aggregations();
         // A claimed enabling runs already.
         let began = (!self.claimed).then(|| self.kernel.ask(Client::go)).transpose()?;
@@ -310,6 +312,12 @@ impl Trace {
         };
         let types = self.compiler.types().clone();
         let mut running = Running::new(self.kernel, names, types, consumer, cpus, began);
+        // The kernel has counted the hits of a claimed enabling since it started.
+        running.count_unrecorded_from(if self.claimed {
+            Unrecorded::default()
+        } else {
+            Unrecorded::of(&status)
+        });
         if self.times {
             running.check_timers();
         }

@@ -77,6 +77,35 @@ pub struct Look {
     pub terminal: bool,
 }
 
+/// Hits of a kernel that are neither records nor drops, because the kernel could not record them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unrecorded {
+    reentered: u64,
+    stray: u64,
+}
+
+impl Unrecorded {
+    /// Returns the numbers of hits since the kernel started.
+    pub(super) const fn of(status: &dtrace_protocol::Status) -> Self {
+        Self { reentered: status.reentered, stray: status.stray }
+    }
+
+    /// Returns a message for each kind of hits that were counted since `before`.
+    fn messages(self, before: Self) -> impl Iterator<Item = String> {
+        let reentered = self.reentered.saturating_sub(before.reentered);
+        let stray = self.stray.saturating_sub(before.stray);
+        let kinds = [
+            (reentered, "the CPU was recording another hit"),
+            (stray, "no CPU number or slot was free, or the stack was too small"),
+        ];
+        kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
+            let hits =
+                if count == 1 { "hit of this kernel was" } else { "hits of this kernel were" };
+            format!("{count} {hits} not recorded: {why}\n")
+        })
+    }
+}
+
 /// A running trace of one kernel.
 #[derive(Debug)]
 pub struct Running {
@@ -104,6 +133,8 @@ pub struct Running {
     drops_reported: Timer,
     /// The connection is lost: the kernel gets no request any more.
     abandoned: bool,
+    /// The unrecorded hits when the run began.
+    unrecorded: Unrecorded,
     /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
     timers: Option<Instant>,
 }
@@ -138,8 +169,14 @@ impl Running {
             drops: BTreeMap::new(),
             drops_reported: Timer::default(),
             abandoned: false,
+            unrecorded: Unrecorded::default(),
             timers: None,
         }
+    }
+
+    /// Sets the unrecorded hits before this run.
+    pub(super) fn count_unrecorded_from(&mut self, before: Unrecorded) {
+        self.unrecorded = before;
     }
 
     /// Checks from time to time whether the kernel drives its timers and samples its threads.
@@ -473,6 +510,12 @@ impl Running {
         for message in self.kernel.process_messages() {
             sink.message(&format!("{message}\n"))?;
         }
+        if !self.abandoned {
+            let unrecorded = Unrecorded::of(&self.kernel.ask(Client::status)?);
+            for message in unrecorded.messages(self.unrecorded) {
+                sink.message(&message)?;
+            }
+        }
         sink.flush()?;
         if !self.abandoned {
             self.kernel.ask(Client::close)?;
@@ -503,6 +546,19 @@ fn status(run: &Run) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_hits_of_this_run_are_reported() {
+        let before = Unrecorded { reentered: 5, stray: 7 };
+        let messages = |now: Unrecorded| now.messages(before).collect::<Vec<_>>();
+        assert!(messages(before).is_empty());
+        // The kernel has started again.
+        assert!(messages(Unrecorded::default()).is_empty());
+        let now = Unrecorded { reentered: 6, stray: 9 };
+        let [one, two] = &messages(now)[..] else { panic!("{:?}", messages(now)) };
+        assert!(one.starts_with("1 hit of this kernel was not recorded: the CPU"), "{one}");
+        assert!(two.starts_with("2 hits of this kernel were not recorded: no"), "{two}");
+    }
 
     #[test]
     fn sizes_are_as_dtrace_prints_them() {
