@@ -15,8 +15,9 @@ use sdt_core::ops::{
 };
 use sdt_framework::Dtrace;
 
+use crate::borrowed::Arguments;
 use crate::slots::{self, Slots};
-use crate::{borrowed, own_stack, stack};
+use crate::{own_stack, stack};
 
 /// The framework, with a note for each hit whether a site made it.
 #[derive(Debug)]
@@ -88,9 +89,10 @@ unsafe impl Framework for SiteFramework {
         let here = own_stack::stack_pointer();
         // This check runs before any function with a large frame is called: the stack may be nearly full.
         let Some(room) = slots::room_keeping_errno() else { return self.0.count_stray() };
-        let _note = stack::Note::new(is_of_site(id).then_some(here), room);
-        // SAFETY: the ranges of `borrows` can be read until this function returns, by the contract of `Framework::hit`.
-        let _borrowed = unsafe { borrowed::Note::new(args, borrows) };
+        // SAFETY: the note is dropped before this function returns. Until then the words exist, and the ranges of `borrows` can be read, by
+        // the contract of `Framework::hit`.
+        let arguments = unsafe { Arguments::new(args, borrows) };
+        let _note = stack::Note::new(is_of_site(id).then_some(here), room, arguments);
         // SAFETY: the caller fulfils the contract of `Framework::hit`, to which this function forwards.
         unsafe { self.0.hit(id, args, borrows) };
     }

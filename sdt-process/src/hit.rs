@@ -5,6 +5,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::borrowed::Arguments;
+
 /// A hit that a thread is recording.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit {
@@ -18,6 +20,8 @@ pub(crate) struct Hit {
     pub(crate) errno: libc::c_int,
     /// The end of the alternate signal stack that the hit is on, if it is on one.
     pub(crate) alternate_end: Option<usize>,
+    /// The arguments, which may be addresses of memory that the site borrows until the hit is recorded.
+    pub(crate) arguments: Arguments,
 }
 
 thread_local! {

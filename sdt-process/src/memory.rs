@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use crate::image::Image;
 use crate::proc_file::{MAPS, PAGES};
-use crate::{borrowed, clock, identity, own_stack, raw_load};
+use crate::{clock, hit, identity, own_stack, raw_load};
 
 /// The size of a page in bytes; 0 until [`prepare`] has been called.
 pub(crate) static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
@@ -283,7 +283,8 @@ impl Cache {
         // SAFETY: `is_busy` is set, so no other reference to the bytes exists: they are this thread's, and its handlers leave them alone.
         let bytes = unsafe { &mut *self.bytes.get() };
         let size = PAGE_SIZE.load(Ordering::Acquire).max(1);
-        if borrowed::contains(address, into.len(), size)
+        let is_borrowed = |hit: hit::Hit| hit.arguments.contains(address, into.len(), size);
+        if hit::current().is_some_and(is_borrowed)
             && self.presence(address, into.len()) == Presence::Anonymous
         {
             // SAFETY: the site of this thread's hit borrows some of each of these pages, and the hit is not over.

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use sdt_framework::Host;
 use sdt_framework::kernel::Kernel;
 
+use crate::borrowed::Arguments;
 use crate::clock;
 use crate::hit::{self, Hit};
 use crate::lock::Lock;
@@ -305,9 +306,11 @@ unsafe impl Host for Slots {
         let errno = place.get();
         let interrupted = hit::current();
         memory::begin_hit();
-        // `SiteFramework::hit` or `sampling` has noted the stack. For BEGIN, END, ERROR and `tick-N`, this function
+        // `SiteFramework::hit` or `sampling` has noted the stack and the arguments. For BEGIN, END, ERROR and `tick-N`, this function
         // checks it.
-        let room = stack::noted_room().or_else(room);
+        let noted = stack::noted();
+        let arguments = noted.map_or(Arguments::NONE, |(_, arguments)| arguments);
+        let room = noted.map(|(room, _)| room).or_else(room);
         let claimed = room.and_then(|room| self.claim(interrupted, room.waits));
         let alternate_end = room.and_then(|room| room.alternate_end);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
@@ -318,7 +321,8 @@ unsafe impl Host for Slots {
             None => 0,
         };
         let _end = EndOfHit { interrupted, errno: (place, errno), _claim: claim };
-        hit::set_current(Some(Hit { slots: self.address(), slot, depth, errno, alternate_end }));
+        let slots = self.address();
+        hit::set_current(Some(Hit { slots, slot, depth, errno, alternate_end, arguments }));
         f()
     }
 

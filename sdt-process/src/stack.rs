@@ -22,6 +22,7 @@ use std::sync::OnceLock;
 
 use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
+use crate::borrowed::Arguments;
 use crate::sampling::Registers;
 use crate::{hit, image, memory, own_stack, raw_load};
 
@@ -64,31 +65,34 @@ enum Thunk {
 thread_local! {
     /// The thunk of the innermost hit. Neither allocated nor dropped, so signal handlers can use it.
     static THUNK: Cell<Thunk> = const { Cell::new(Thunk::None) };
-    /// The stack of the hit that is about to be recorded. Neither allocated nor dropped, so signal handlers can use it.
-    static ROOM: Cell<Option<Room>> = const { Cell::new(None) };
+    /// The stack and the arguments of the hit that is about to be recorded. Neither allocated nor dropped, so signal handlers can use it.
+    static NOTED: Cell<Option<(Room, Arguments)>> = const { Cell::new(None) };
 }
 
-/// Notes the thunk and the stack of a hit. When this is dropped, the notes of the interrupted hit are valid again.
+/// Notes the thunk, the stack and the arguments of a hit. When this is dropped, the notes of the interrupted hit are valid again.
 #[derive(Debug)]
-pub(crate) struct Note(Thunk, Option<Room>);
+pub(crate) struct Note(Thunk, Option<(Room, Arguments)>);
 
 impl Note {
     /// Notes that a site made the hit, through a thunk whose frame is above this address, or that no site made it.
     #[inline(always)]
-    pub(crate) fn new(site: Option<usize>, room: Room) -> Self {
+    pub(crate) fn new(site: Option<usize>, room: Room, arguments: Arguments) -> Self {
         let thunk = THUNK.replace(site.map_or(Thunk::None, Thunk::Above));
-        Self(thunk, ROOM.replace(Some(room)))
+        Self(thunk, NOTED.replace(Some((room, arguments))))
     }
 
     /// Notes that a breakpoint at the boundary of a function made the hit.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn at_function(at: Boundary, room: Room) -> Self {
-        Self(THUNK.replace(Thunk::Function(at)), ROOM.replace(Some(room)))
+        Self(THUNK.replace(Thunk::Function(at)), NOTED.replace(Some((room, Arguments::NONE))))
     }
 
     /// Notes that a signal has interrupted the thread, and that the hit is recorded on another stack.
     pub(crate) fn interrupted(registers: Registers, room: Room) -> Self {
-        Self(THUNK.replace(Thunk::Interrupted(registers)), ROOM.replace(Some(room)))
+        Self(
+            THUNK.replace(Thunk::Interrupted(registers)),
+            NOTED.replace(Some((room, Arguments::NONE))),
+        )
     }
 }
 
@@ -96,14 +100,14 @@ impl Drop for Note {
     #[inline(always)]
     fn drop(&mut self) {
         THUNK.set(self.0);
-        ROOM.set(self.1);
+        NOTED.set(self.1);
     }
 }
 
-/// Returns the stack that was noted for a hit, once. Probe context.
+/// Returns the stack and the arguments that were noted for a hit, once. Probe context.
 #[inline(always)]
-pub(crate) fn noted_room() -> Option<Room> {
-    ROOM.take()
+pub(crate) fn noted() -> Option<(Room, Arguments)> {
+    NOTED.take()
 }
 
 /// Fills in the return addresses of the hit that this thread is recording, beginning with the function that fired. Returns how many
