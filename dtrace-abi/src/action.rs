@@ -11,7 +11,7 @@ numbered! {
         Exit = 2, "exit";
         Printf = 3, "printf";
         Printa = 4, "printa";
-        /// The consumer performs it: the argument is a [`LibAction`].
+        /// An action that the consumer performs; the argument is its [`LibAction`].
         LibAct = 5, "library action";
         Tracemem = 6, "tracemem";
         /// The size for the `tracemem` that follows.
@@ -48,7 +48,7 @@ numbered! {
     }
 }
 
-/// Classes of actions: their upper byte.
+/// The class of an action: the upper byte of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ActionClass {
     /// Records a value of the program.
@@ -68,7 +68,7 @@ pub enum ActionClass {
 }
 
 impl Action {
-    /// Returns its class.
+    /// Returns the class of the action.
     pub const fn class(self) -> ActionClass {
         match self.number() >> 8 {
             1 => ActionClass::Process,
@@ -81,7 +81,7 @@ impl Action {
         }
     }
 
-    /// Returns whether it needs `-w` (`DTRACEACT_ISDESTRUCTIVE`).
+    /// Returns whether the action is destructive, so that it needs dtrace's `-w` (`DTRACEACT_ISDESTRUCTIVE`).
     pub const fn is_destructive(self) -> bool {
         matches!(self.class(), ActionClass::ProcessDestructive | ActionClass::KernelDestructive)
     }
@@ -116,7 +116,7 @@ numbered! {
 /// The argument of `ustack` and `jstack`: the number of frames, and the size of names (`DTRACE_USTACK_ARG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UstackArg {
-    /// The number of frames; 0 for that of the option.
+    /// The number of frames; 0 selects the value of the option `ustackframes` or `jstackframes`.
     pub frames: u32,
     /// The size in bytes of the names of frames.
     pub string_size: u32,

@@ -20,8 +20,8 @@ pub const fn quantize_value(bucket: usize) -> i64 {
     }
 }
 
-/// Returns the bucket of `quantize` for a value (`dtrace_aggregate_quantize`, dtrace.c): the last one with the same
-/// sign whose label is not farther from zero.
+/// Returns the bucket of `quantize` for a value (`dtrace_aggregate_quantize`, dtrace.c): of the buckets with the same
+/// sign, the one with the largest label that is not farther from zero than the value.
 pub const fn quantize_bucket(value: i64) -> usize {
     if value == 0 {
         return QUANTIZE_ZERO;

@@ -10,7 +10,9 @@
 //! | contents of buffers | [`record`], [`aggregation`], [`fault`] |
 //! | the framework's memory in a dump | [`postmortem`] |
 //! | errors of the compiler | [`errtag`] |
-//! | modules: text of sites, releases of FreeBSD | [`site`], [`freebsd`] |
+//! | kernel modules: instructions of sites, releases of FreeBSD | [`site`], [`freebsd`] |
+//! | function probes: instructions that a kernel can emulate | [`function`] |
+//! | limits, and the platforms with different numbers | [`limits`], [`platform`] |
 //!
 //! # What it is not
 //!

@@ -55,8 +55,7 @@ macro_rules! numbered {
 
 /// A structure of fixed layout: its fields in order, without gaps, little endian.
 ///
-/// `SIZE` is its size in bytes; `read` takes it from a [`Reader`](crate::reader::Reader), `to_bytes`
-/// makes the same bytes again.
+/// `SIZE` is its size in bytes; `read` decodes it from a [`Reader`](crate::reader::Reader), and `to_bytes` encodes it.
 macro_rules! layout {
     (
         $(#[$meta:meta])*

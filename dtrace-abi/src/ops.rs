@@ -11,7 +11,7 @@ use static_assertions::const_assert_eq;
 use crate::limits::{ARGUMENT_TYPE, FUNCTION_NAME, MODULE_NAME, PROBE_NAME, PROVIDER_NAME};
 use crate::name::Name;
 
-/// The index a provider writes into [`ArgDesc::ndx`] past the last argument (`DTRACE_ARGNONE`).
+/// The value that a provider writes to [`ArgDesc::ndx`] if the probe has no such argument (`DTRACE_ARGNONE`).
 pub const ARG_NONE: i32 = -1;
 
 /// A probe's number within its framework (`dtrace_id_t`). 0 is never a probe (`DTRACE_IDNONE`).
@@ -80,7 +80,7 @@ pub struct ProbeDesc {
     pub name: Name<PROBE_NAME>,
 }
 
-/// One argument's type, asked for by [`ProviderOps::getargdesc`] (`dtrace_argdesc_t`, 268 bytes).
+/// The type of one argument: request and answer of [`ProviderOps::getargdesc`] (`dtrace_argdesc_t`, 268 bytes).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct ArgDesc {

@@ -1,4 +1,4 @@
-//! Options of the kernel and of a run: their numbers and their names.
+//! Options that a consumer sends to the kernel: their numbers, names and values.
 
 numbered! {
     /// An option that a consumer sends to the kernel with its program (`DTRACEOPT_*`). The names are those of `-x`

@@ -40,7 +40,7 @@ layout! {
         address: u64,
         /// The size of the memory in bytes, including this header.
         size: u64,
-        /// The greatest number of CPUs, and in the next fields of consumers, enabled probes, probes and providers.
+        /// The greatest number of CPUs.
         cpus: u32,
         /// The greatest number of consumers.
         consumers: u32,
@@ -127,7 +127,7 @@ layout! {
         policy: u32,
         /// The number of notes.
         notes: u32,
-        /// The position of the array.
+        /// The position of the array of [`Note`]s.
         notes_at: u64,
         /// The position of the [`CpuNote`]s, one for each CPU of the header.
         cpus_at: u64,
@@ -188,7 +188,7 @@ impl NoteKind {
 layout! {
     /// A buffer of 64-bit units, and its fill state.
     pub struct BufferNote {
-        /// The position of the array.
+        /// The position of the array of units.
         at: u64,
         /// The number of units.
         count: u64,
@@ -254,7 +254,7 @@ impl RecordsState {
 /// The fill state of a buffer of tuples, in units of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TuplesState {
-    /// Drops that the framework has reported already (64 bits).
+    /// The part of `drops` that the framework has already reported (64 bits).
     pub told: u64,
     /// Values that were dropped because the buffer was full (64 bits).
     pub drops: u64,

@@ -35,7 +35,7 @@ impl fmt::Display for Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// The text has more pieces than there are fields up to the last one.
+    /// The text has more pieces than fields are allowed: those up to the parameter `last` of [`Spec::parse`].
     TooManyPieces {
         /// The number of pieces.
         pieces: usize,
@@ -212,10 +212,10 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The description with these fields, as a DOF has them: provider, module, function, name.
+    /// Returns the description with these fields, in the order of a DOF: provider, module, function, name.
     ///
     /// # Errors
-    /// One is too long or holds a NUL.
+    /// A field is too long or contains a NUL.
     pub fn of_fields([provider, module, function, name]: [&[u8]; 4]) -> Result<Self, SpecError> {
         Ok(Self {
             provider: Pattern::new(Field::Provider, provider)?,
@@ -225,7 +225,7 @@ impl Spec {
         })
     }
 
-    /// Whether it means the probe with these names: provider, module, function, name.
+    /// Returns whether the description matches the probe with these names: provider, module, function, name.
     pub fn matches(&self, [provider, module, function, name]: [&[u8]; 4]) -> bool {
         // The name first: it differs most often.
         self.name.matches(name)

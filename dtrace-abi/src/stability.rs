@@ -63,10 +63,10 @@ impl Attribute {
     /// The attributes of the D language itself (`_dtrace_defattr`, dt_open.c).
     pub const DEFAULT: Self =
         Self { name: Stability::Stable, data: Stability::Stable, class: Class::Common };
-    /// Symbols and types of a kernel (`_dtrace_symattr`, `_dtrace_typattr`, dt_open.c).
+    /// The attributes of symbols and types of a kernel (`_dtrace_symattr`, `_dtrace_typattr`, dt_open.c).
     pub const PRIVATE: Self =
         Self { name: Stability::Private, data: Stability::Private, class: Class::Unknown };
-    /// A description that matches probes of unknown providers (`_dtrace_prvdesc`, dt_open.c).
+    /// The attributes of a description that matches probes of unknown providers (`_dtrace_prvdesc`, dt_open.c).
     pub const UNSTABLE: Self =
         Self { name: Stability::Unstable, data: Stability::Unstable, class: Class::Common };
 

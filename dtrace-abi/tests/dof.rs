@@ -185,7 +185,7 @@ fn what_illumos_refuses_is_refused() {
         let other = if right == 1 { 2 } else { right / 2 };
         let mut bytes = edited(index, align, other);
         if right == 1 {
-            // One byte more before the table is one byte less in it.
+            // The table begins later, so its size decreases by the same number of bytes.
             let field = at(index) as usize + 16;
             let offset = strings.offset.next_multiple_of(2);
             bytes[field..field + 8].copy_from_slice(&offset.to_le_bytes());
@@ -195,7 +195,7 @@ fn what_illumos_refuses_is_refused() {
         let error = read(&Dof::parse(&bytes).unwrap()).unwrap();
         assert_eq!((error.at, error.problem), (at(index), Problem::Alignment(right)));
     }
-    // Entries have their size, and a table of strings has none.
+    // The entry size must be the size of an entry, and 0 for a table of strings.
     for (index, size) in [(1, 8), (2, 4), (3, 1), (4, 24), (7, 8)] {
         let bytes = edited(index, entry_size, size);
         let (_, _, read) = reads[index];
@@ -208,7 +208,7 @@ fn what_illumos_refuses_is_refused() {
     assert_eq!(Dof::parse(&bytes).unwrap().actions(4).unwrap_err().problem, Problem::Size(0));
 }
 
-/// A DIFO links only sections that are parts of one, and all together have no more than 256 KiB.
+/// A DIFO refers only to sections of the kinds that a DIFO can have. Together they have at most 256 KiB.
 #[test]
 fn a_difo_is_bounded() {
     let mut sections = difo();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dtrace_abi::function::{Stack, aarch64, riscv64};
 
-/// Memory that remembers what was stored, and signs pointers visibly.
+/// A memory that records the stored values. Its signature of a pointer is a visible pattern.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Memory(BTreeMap<u64, u64>);
 

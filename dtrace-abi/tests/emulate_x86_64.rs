@@ -86,7 +86,7 @@ unsafe extern "C" {
     fn sdt_test_landing();
 }
 
-/// Bytes of the text and of the stack.
+/// The size of the text and of the stack, in bytes.
 const SIZE: usize = 4096;
 /// The offset of the instruction in the text.
 const START: usize = 2048;
@@ -101,7 +101,7 @@ struct Arena {
     stack: *mut u8,
 }
 
-// SAFETY: the pages are this value's, and `ARENA` lets one thread at a time use them.
+// SAFETY: only this value refers to the pages, and the mutex of `ARENA` lets one thread at a time use them.
 unsafe impl Send for Arena {}
 
 static ARENA: Mutex<Option<Arena>> = Mutex::new(None);
@@ -127,7 +127,7 @@ impl Arena {
         Self { text: map(), stack: map() }
     }
 
-    /// A jump to the landing at each place where an instruction can continue, with `ud2` elsewhere.
+    /// Writes the instruction, a jump to the landing at each target of the instruction, and `ud2` elsewhere.
     fn lay(&self, code: &[u8], targets: &[usize]) {
         let landing = (sdt_test_landing as *const () as u64).to_le_bytes();
         let jump: Vec<u8> = [&[0xff, 0x25, 0, 0, 0, 0][..], &landing].concat();
@@ -191,7 +191,7 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
     if let Instruction::JumpRegister(to) = decoded.instruction
         && to.number() == 4
     {
-        // The stack pointer as a target would execute the stack.
+        // A jump to the address in the stack pointer would execute the stack.
         return;
     }
     // SAFETY: the stack is mapped and writable, and no other thread uses it.
@@ -231,7 +231,7 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
     // SAFETY: the stack is mapped, and no other thread uses it.
     let after = unsafe { std::slice::from_raw_parts(arena.stack, SIZE) };
     assert_eq!(memory.bytes, after, "{what}");
-    // What is stored below the stack pointer is announced: handlers leave room for it.
+    // `below_stack` covers all stores below the stack pointer: breakpoint handlers leave this space free.
     let changed = memory.bytes.iter().zip(&before).position(|(now, before)| now != before);
     let below = top - changed.unwrap_or(top).min(top);
     assert!(below as u64 <= decoded.below_stack(), "{what}");

@@ -6,7 +6,7 @@ use std::process::Command;
 use dtrace_abi::site::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
 use object::{Object, ObjectSection};
 
-/// The bytes that these lines of assembly become, or `None` if the assembler refuses them.
+/// Returns the bytes of assembled lines, or `None` if the assembler refuses them.
 fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, object) = (dir.join(format!("{name}.rs")), dir.join(format!("{name}.o")));
@@ -75,7 +75,7 @@ fn x86_64_jumps() {
     let (lowest, highest) = (-(1 << 31) + 5, (1 << 31) + 4);
     let line = |d: isize| format!(".byte 0xe9\n.long {}", d - 5);
     compare("x86_64-unknown-none", "x86_far", line, x86_64::jump, &distances(1, lowest, highest));
-    // The assembler's own jump, from where it would not take the two-byte one.
+    // Compares with the assembler's `jmp`, for distances at which the assembler does not use the two-byte form.
     let near: Vec<_> = (200..0x10000).step_by(997).flat_map(|d| [d, -d]).collect();
     let line = |d: isize| format!(".att_syntax\njmp . + ({d})\n.intel_syntax noprefix");
     compare("x86_64-unknown-none", "x86_near", line, x86_64::jump, &near);

@@ -26,7 +26,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Returns the shape of arguments that have one name.
+    /// Returns the shape of a named argument. `words` are its positions, of which `all` are the probe's.
     fn of(all: &[Argument], words: &[Argument]) -> Self {
         let [first, second] = words else { return Self::One };
         let is_wide = first.native == "uint64_t"

@@ -116,7 +116,7 @@ impl Listing<'_> {
         }
     }
 
-    /// The name of a variable, if the DIFO's table has it.
+    /// Writes the comment with the name of a variable, if the DIFO's table has the variable.
     fn variable(&self, f: &mut Formatter<'_>, opcode: Opcode, id: u16) -> fmt::Result {
         let scope = match opcode.name().as_bytes().get(2) {
             Some(b'l') => VarScope::Local,

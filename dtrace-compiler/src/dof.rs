@@ -28,7 +28,7 @@ pub enum WriteError {
     TooManySections(usize),
 }
 
-/// The sections of a file that is being written. All offsets count from the begin of the sections' data.
+/// The sections of a file that is being written. All offsets are relative to the beginning of the sections' data.
 #[derive(Default)]
 struct Writer {
     sections: Vec<Section>,
@@ -64,7 +64,7 @@ impl Writer {
         (self.sections.len() - 1) as u32
     }
 
-    /// A table of entries, each of which is a multiple of its alignment.
+    /// Adds a section with a table, and returns its index. The size of each entry is a multiple of the alignment.
     fn table<const N: usize>(
         &mut self,
         kind: SectionKind,
@@ -269,7 +269,7 @@ fn descs(options: &Options) -> Vec<u8> {
     descs.collect()
 }
 
-/// The DOF of the options that were set (`dtrace_getopt_dof`).
+/// Returns the DOF of the options that were set (`dtrace_getopt_dof`).
 pub fn options(options: &Options) -> Vec<u8> {
     let set = descs(options);
     let section = Section {

@@ -6,7 +6,7 @@ use dtrace_abi::ErrTag;
 
 use crate::place::Place;
 
-/// Why a program was refused.
+/// An error in a program, because of which the compiler refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The tag. `None` for errors that have no tag, such as a full table or a library that cannot be read.
@@ -17,7 +17,7 @@ pub struct Error {
     pub place: Option<Place>,
     /// The file of the place, if it is a library or named by `#line`.
     pub file: Option<String>,
-    /// The part of a clause: an action list or a predicate. Printed for programs without lines.
+    /// The part of the clause that has the error: an action list or a predicate. Printed for programs without lines.
     pub region: Option<&'static str>,
     /// Whether the program is a file, whose errors name lines.
     pub in_file: bool,

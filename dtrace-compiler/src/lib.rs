@@ -55,17 +55,17 @@
 //! Start at [`Compiler::compile`]; [`surroundings`] is the only interface to the outside. To change the language, begin
 //! with the table of stages below; for how the parts fit, `docs/architecture.md` of the project.
 //!
-//! # The way of a program
+//! # Stages of compilation
 //!
 //! | stage | from | to | libdtrace's file |
 //! |---|---|---|---|
-//! | `lex` | bytes | tokens, of the vocabulary that the parser asks for | dt_lex.l |
+//! | `lex` | bytes | tokens, in the vocabulary that the parser selects | dt_lex.l |
 //! | `parse` | tokens | the tree of `syntax` | dt_grammar.y |
 //! | `sema` | the tree | nodes with types, identifiers and stability, or an error | dt_parser.c, dt_decl.c, dt_ident.c, dt_xlator.c, dt_pragma.c |
 //! | `compile` | nodes | clauses and their actions ([`program`]) | dt_cc.c, dt_printf.c |
 //! | `codegen` | an expression's nodes | a DIFO: code, integers, strings, variables | dt_cg.c, dt_as.c, dt_regset.c |
-//! | [`disasm`] | a DIFO | what `dtrace -S` prints | dt_dis.c |
-//! | [`dof`] | a program | the file that a kernel takes | dt_dof.c |
+//! | [`disasm`] | a DIFO | the listing of `dtrace -S` | dt_dis.c |
+//! | [`dof`] | a program | the file that a kernel accepts | dt_dof.c |
 //!
 //! [`surroundings`] is the one interface to the system on which a program runs: probes with the types of their arguments, types
 //! and symbols of modules, macro variables. [`types`] holds the types of programs and of that system. [`options`] has the table of

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A library that has not been read.
+/// A library that has not been compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Library<'a> {
     /// Its path. Other libraries refer to it by the last part of the path.

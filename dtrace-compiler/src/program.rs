@@ -10,7 +10,7 @@ use crate::surroundings::Description;
 /// A program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// One for each probe description of each clause, in order.
+    /// The enabling control blocks: one for each probe description of each clause, in order.
     pub ecbs: Vec<Ecb>,
     /// The DIFOs that `-S` lists, if requested, before actions change their return types.
     pub listed: Vec<Difo>,
@@ -81,8 +81,8 @@ pub struct Difo {
 }
 
 impl Difo {
-    /// Returns the constant that is its only result: the number of an aggregation for `clear` or `printa`, or of the variable of
-    /// an aggregating statement.
+    /// Returns the constant, if the program only returns a constant: the number of an aggregation for `clear` or `printa`, or of
+    /// the variable of an aggregating statement.
     pub fn constant(&self) -> Option<u64> {
         let [value] = self.integers[..] else { return None };
         (self.code == [Instr::setx(0, 1), Instr::ret(1)]).then_some(value)

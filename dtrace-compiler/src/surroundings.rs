@@ -74,7 +74,7 @@ pub struct Argument {
 /// The properties of a probe that a description matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeInfo {
-    /// Its module, whose [declarations](crate::Compiler::module) come before those of others.
+    /// Its module. The module's [declarations](crate::Compiler::module) take precedence over those of other modules.
     pub module: String,
     /// The provider's attributes.
     pub attributes: ProviderAttributes,
@@ -115,8 +115,8 @@ pub trait Surroundings {
     /// Returns the probes that a description matches.
     fn probes(&self, description: &Description) -> Matches;
 
-    /// Returns each probe that a description matches, with its names, which are no patterns. Of probes that differ only in their
-    /// functions, it returns one. By default, it returns the description and the first probe.
+    /// Returns each probe that a description matches, described by its exact names. If probes differ only in their functions,
+    /// returns one of them. By default, returns the description itself, with the properties of the first probe.
     fn each(&self, description: &Description) -> Vec<(Description, ProbeInfo)> {
         match self.probes(description) {
             Matches::None => Vec::new(),

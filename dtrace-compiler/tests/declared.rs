@@ -14,7 +14,7 @@ use dtrace_compiler::surroundings::{
 };
 use dtrace_compiler::{Compiler, Source};
 
-/// Two versions of a shop, and a module that declares what cannot be.
+/// Two versions of a shop, and a module with invalid declarations.
 struct Shops;
 
 impl Surroundings for Shops {
@@ -99,7 +99,7 @@ fn constants_are_known_everywhere() {
         compile(&format!("shop:{module}::sale /args[2] == OUTCOME_REFUSED/ {{ trace(1); }}"))
             .unwrap();
     }
-    // Where no module is nearer, the first one's.
+    // If the clause is not for a probe of one of the modules, the name of the first module takes precedence.
     assert!(difo("BEGIN { trace(OUTCOME_REFUSED); }").integers.contains(&1));
     compile("BEGIN { OUTCOME_REFUSED = 3; trace(OUTCOME_REFUSED); }").unwrap();
     compile("int OUTCOME_SOLD; struct sale { int x; }; BEGIN { trace(((struct sale *)arg0)->x); }")
@@ -159,7 +159,7 @@ fn a_module_only_declares() {
         assert_eq!(*compiler.options(), before, "{text}");
         let error = compiler.compile(Source::line(b"shop:bold::sale { trace(1); }"), &Shops);
         assert_eq!(error.unwrap_err().with_tag(), message, "{text}");
-        // What it declares besides is not known either.
+        // The other declarations of the module are not usable either.
         let program = Source::line(b"BEGIN { trace(sizeof (bold_t)); }");
         assert!(compiler.compile(program, &Shops).is_err(), "{text}");
     };
@@ -185,7 +185,7 @@ fn a_module_only_declares() {
     }
 }
 
-/// Structs, unions, arrays and names within each other, so that each level leads to the one before along two paths.
+/// Returns declarations of nested structs, unions, arrays or names, one line for each level.
 fn levels(count: u32, level: impl Fn(u32) -> String) -> String {
     (1..=count).map(|n| format!("text\t{}\n", level(n))).collect()
 }
@@ -202,7 +202,7 @@ fn types_within_each_other_are_read_in_one_pass() {
         })
         .collect();
     let first = "union\tunion v0\t4\t4\nfield\tx\t0\t4\t0 0 0\tint\n";
-    // Names of names are no levels.
+    // A typedef of a typedef does not count as a level.
     let names = levels(5_000, |n| match n {
         1 => "typedef union u60 t1;".into(),
         _ => format!("typedef t{} t{n};", n - 1),
@@ -257,7 +257,7 @@ fn types_have_a_limit_of_levels() {
         _ => format!("inline int i{n} = i{};", n - 1),
     }));
     assert!(inlines.ends_with("a chain of more than 256 inlines"), "{inlines}");
-    // The order of tags is that in which they are read.
+    // The compiler reads structs in the order of their tags, so the test uses an ascending and a descending order.
     for tag in [|n: u32| n, |n: u32| MANY - n] {
         let structs: String = (1..=MANY)
             .map(|n| {
@@ -302,10 +302,10 @@ fn processes_have_their_info() {
         assert_eq!(difo(&format!("BEGIN {{ trace({name}); }}")).returns.size, 4, "{name}");
     }
     assert_eq!(difo("BEGIN { trace(cwd); }").returns.size, 256);
-    // As any name of a library's, a program may take it for its own.
+    // A program may use these names for its own variables, as with all names of libraries.
     compile("BEGIN { root = 1; self->chip = root; this->cwd = execname; trace(this->cwd); }")
         .unwrap();
-    // A program may have its own, as FreeBSD's psinfo.d does.
+    // A program may define its own types and translators of these names, as FreeBSD's psinfo.d does.
     compile(
         "typedef struct psinfo { int pr_own; } psinfo_t; struct proc { int x; };
         translator psinfo_t < struct proc *P > { pr_own = P->x; };
@@ -320,7 +320,7 @@ fn processes_have_their_info() {
     );
 }
 
-/// Programs know the members of IPv6 addresses under all their names.
+/// Programs can use the members of IPv6 addresses under all their names.
 #[test]
 fn addresses_are_known_beside_processes() {
     for (member, size) in
@@ -405,7 +405,7 @@ fn numbers_of_the_system_have_names() {
     assert_eq!(plain(System::Other, "BEGIN { trace(IPPROTO_TCP); }"), Ok(vec![6]));
     let unknown = plain(System::Other, "BEGIN { trace(EAGAIN); }").unwrap_err();
     assert!(unknown.contains("failed to resolve EAGAIN"), "{unknown}");
-    // A module's names come first, and a program can use the names itself.
+    // A module's names take precedence, and a program can use the names for its own variables.
     let own = "enum\tenum fate\nconstant\tEAGAIN\t77\n";
     let text = "BEGIN { trace(EAGAIN); }";
     assert_eq!(value(System::Linux, own, text, Options::default()), Ok(vec![77]));

@@ -1,4 +1,4 @@
-//! DOF that the writer writes is what the reader reads.
+//! The reader of DOF returns the contents that the writer has written.
 
 mod common;
 

@@ -153,7 +153,7 @@ fn an_argument_may_be_passed_twice() {
     );
 }
 
-/// The only clause of a program.
+/// Compiles a program that has one clause, and returns the clause.
 fn clause(text: &str) -> Ecb {
     let mut program = compile(text).unwrap();
     assert_eq!(program.ecbs.len(), 1);
@@ -168,7 +168,7 @@ fn opcodes(difo: &Difo) -> Vec<Opcode> {
 fn arguments_are_mapped_and_cut() {
     let ecb = clause("proc:::exec { trace(args[1]); }");
     let difo = ecb.actions[0].difo.as_ref().unwrap();
-    // The probe's third argument, and of its 64 bits eight.
+    // Loads the third argument of the probe, and keeps eight of its 64 bits.
     assert_eq!(difo.integers, [2, 56]);
     assert_eq!(
         opcodes(difo),
@@ -243,7 +243,7 @@ fn programs_of_one_compiler_know_each_other() {
     run("BEGIN { x = 1; @a[pid] = count(); }").unwrap();
     run("END { trace(x); printa(@a); }").unwrap();
     assert_eq!(run("END { x = \"s\"; }").unwrap_err().tag, Some(ErrTag::OpIncompat));
-    // What was refused leaves nothing behind.
+    // A refused program leaves no variables behind.
     run("END { y = 1; nosuch; }").unwrap_err();
     assert_eq!(
         run("END { trace(y); }").unwrap_err().message,
@@ -343,7 +343,8 @@ fn parts_of_descriptions() {
     );
 }
 
-/// Kernels ignore the number: a program means a probe by its names, and by nothing that a name looks like.
+/// Kernels ignore the number of a probe: the program contains the names of the probe, and characters such as `*` in them are
+/// literal.
 #[test]
 fn a_probe_by_its_number_has_its_names() {
     let probe = |text| compile(text).unwrap().ecbs[0].probe.clone();
@@ -357,14 +358,14 @@ fn a_probe_by_its_number_has_its_names() {
     );
 }
 
-/// The texts that the kernel keeps for a clause.
+/// Returns the texts that the kernel stores for a clause.
 fn texts(clause: &str) -> Vec<String> {
     let program = compile(&format!("BEGIN {{ {clause} }}")).unwrap();
     let texts = program.ecbs[0].statements.iter().filter_map(|statement| statement.text.as_ref());
     texts.map(|text| String::from_utf8(text.clone()).unwrap()).collect()
 }
 
-/// As libdtrace has it (`dt_printf_validate`): counts have no sign, other aggregations have one.
+/// As in libdtrace (`dt_printf_validate`), counts are unsigned and other aggregations are signed.
 #[test]
 fn conversions_of_aggregations() {
     let conversions = "printa(\"%@d %@i %@u %@x %d\", @a);";
@@ -414,7 +415,7 @@ fn arguments_of_distributions() {
         Llquantize::decode(acts[1].arg),
         Llquantize { factor: 10, low: 0, high: 6, steps: 20 }
     );
-    // The variable, two keys, and how much to add.
+    // The actions: the variable, two keys, and the increment.
     assert_eq!((acts[0].keys, acts[1].keys), (1, 4));
     assert_eq!(ecb.actions[4].kind, Action::Stack);
     assert_eq!(ecb.actions[4].arg, 4);
@@ -539,7 +540,7 @@ fn types_that_kernels_have_everywhere_are_known() {
     assert_eq!(load("BEGIN { trace((genunix`dev_t)1); }"), 8);
     assert_eq!(load("BEGIN { trace(mutex_owned((struct mtx *)arg0)); }"), 4);
     clause("ERROR /arg4 == DTRACEFLT_BADADDR/ { trace(AF_INET6 + ARPHRD_ETHER); }");
-    // Who declares them declares them.
+    // A program may declare these types itself; its own declaration takes precedence.
     assert_eq!(load("typedef unsigned short uid_t; BEGIN { trace((uid_t)1); }"), 2);
     assert_eq!(
         load("typedef unsigned uint; typedef long long quad_t; BEGIN { trace((quad_t)1); }"),
@@ -579,7 +580,7 @@ fn keys_wait_where_registers_are_few() {
     clause("BEGIN { a[1, 2, 3] = 1; trace(a[1, a[3, a[3, a[3, a[3, 2, 1], 1], 1], 1], 3]); }");
     let error = compile("BEGIN { a[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10] = 0; }").unwrap_err();
     assert_eq!(error.message, "Insufficient tuple registers to generate code");
-    // What has an effect keeps its order.
+    // Expressions with side effects keep their order.
     assert_eq!(
         message("BEGIN { a[x++, x++, x++, x++, x++, x++, x++, x++] = 0; }"),
         "[D_NOREG] line 1: Insufficient registers to generate code"
@@ -662,14 +663,14 @@ fn messages_are_those_of_libdtrace() {
     );
 }
 
-/// Not that of the end of the file.
+/// The error does not name the last line of the file.
 #[test]
 fn missing_registers_name_the_line_of_the_expression() {
     let text = "BEGIN { x = 0; }\nBEGIN {\n\ta[x++, x++, x++, x++, x++, x++, x++, x++] = 0;\n}\nEND\n{\n\ttrace(x);\n}\n";
     assert_eq!(message(text), "[D_NOREG] line 3: Insufficient registers to generate code");
 }
 
-/// Actions are checked once each, however many there are, in the order of libdtrace.
+/// The compiler rejects the same orders of actions as libdtrace, with the same tags.
 #[test]
 fn actions_that_may_not_follow_each_other() {
     for (body, tag) in [

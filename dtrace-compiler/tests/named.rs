@@ -14,7 +14,7 @@ use dtrace_compiler::surroundings::{
 };
 use dtrace_compiler::{Compiler, Source};
 
-/// The probes of a shop, which are not stable, as those of Rust.
+/// The probes of a shop. Like all probes of Rust programs, their attributes are not stable.
 struct Shop;
 
 /// Module, probe and arguments: name, native type, translated type.
@@ -120,7 +120,7 @@ fn ecbs(text: &str) -> Vec<Ecb> {
     compile(text).unwrap_or_else(|error| panic!("{text}: {error}")).ecbs
 }
 
-/// The code of a clause with a name is that of the clause with the position.
+/// Asserts that a clause with an argument's name compiles to the same code as the clause with its position.
 fn is_position(named: &str, position: &str) {
     let (named_ecbs, position_ecbs) = (ecbs(named), ecbs(position));
     let actions =

@@ -1,8 +1,8 @@
-//! Programs that a real FreeBSD dtrace(1) was given (13.0-CURRENT, amd64): what it said against those
-//! that it refused, to the byte, and the DIF that it made of the others, as its `-S` lists it.
+//! Compares the compiler with a real FreeBSD dtrace(1) (13.0-CURRENT, amd64): its messages for programs that it refused, byte by
+//! byte, and the DIF of the other programs, as its `-S` lists it.
 //!
-//! `tests/data/oracle` has each program with its command line, and beside it what was printed. Only the
-//! addresses of DIFOs vary.
+//! `tests/data/oracle` has each program with its command line, and the output of dtrace(1). Only the addresses of DIFOs differ
+//! between runs.
 
 mod common;
 
@@ -88,7 +88,7 @@ fn compile(case: &Case) -> Result<Program, Box<Error>> {
     compiler.compile(source, &Machine)
 }
 
-/// Lines that differ, each with its number.
+/// Returns the lines that differ, each with its number.
 fn differences(ours: &str, theirs: &str) -> Option<String> {
     if ours == theirs {
         return None;
@@ -103,7 +103,7 @@ fn differences(ours: &str, theirs: &str) -> Option<String> {
     })
 }
 
-/// A listing without the addresses of DIFOs.
+/// Returns a listing without the addresses of DIFOs.
 fn without_addresses(listing: &str) -> String {
     let lines = listing.lines().map(|line| match line.strip_prefix("DIFO 0x") {
         Some(rest) => format!("DIFO _{}", rest.find(' ').map_or("", |at| &rest[at..])),
@@ -150,7 +150,7 @@ fn listings_are_the_real_ones() {
                 continue;
             }
         };
-        // What `-v` says comes before.
+        // The output of `-v` precedes the listing.
         let expected = expected.find("\nDIFO").map_or("", |at| &expected[at..]);
         let listings = program
             .listed

@@ -14,7 +14,7 @@ use dtrace_compiler::program::Difo;
 use dtrace_compiler::{Compiler, Source, dof};
 use proptest::prelude::*;
 
-/// Compiles a text, and writes and reads again what comes of it.
+/// Compiles a text, writes the program as DOF, and reads the DOF again.
 fn compile(text: &[u8]) -> Result<(), TestCaseError> {
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
     match compiler.compile(Source::file(text), &Machine) {
@@ -27,7 +27,7 @@ fn compile(text: &[u8]) -> Result<(), TestCaseError> {
                 difos.chain(&ecb.predicate).try_for_each(check)?;
             }
         }
-        // Tables that are full are nowhere in particular.
+        // The error of a full table has no place.
         Err(error) => prop_assert!(error.place.is_some() || error.tag.is_none(), "{}", error),
     }
     Ok(())
@@ -71,7 +71,7 @@ fn programs() -> Vec<String> {
     programs.map(|path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()).collect()
 }
 
-/// A program of the real ones', with some of its words replaced by words of others.
+/// Returns a recorded program in which some words are replaced by words of other programs.
 fn spliced() -> impl Strategy<Value = String> {
     let programs = programs();
     let words: Vec<String> = programs
@@ -100,7 +100,7 @@ fn spliced() -> impl Strategy<Value = String> {
     )
 }
 
-/// An expression of everything that there is.
+/// Returns an expression with any of D's operators, functions and operands.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "1",
@@ -186,10 +186,10 @@ inline int twice[int x] = x * 2; int x;
 translator struct t < struct s *I > { c = I->a + 1; d = \"d\"; };
 ";
 
-/// A program's text of a depth.
+/// Returns the text of a program whose nesting has this depth.
 type Body = fn(usize) -> String;
 
-/// Inlines of inlines are deeper, and larger, than anything that is written.
+/// Inlines that use inlines expand to trees that are deeper and larger than the text of a program can be.
 #[test]
 fn inlines_have_limits() {
     let deep = |n: usize| format!("i{n} {}", "+ y ".repeat(140));

@@ -1,13 +1,13 @@
-//! Serves the aggregations of a kernel or process to Prometheus. The arguments are the address of the kernel or process, as
-//! `dtrace --connect` has it, the address to listen at, and a program in D:
+//! Serves the aggregations of a kernel or process to Prometheus. The arguments are the address of the kernel or process, in the
+//! form of `dtrace --connect`, the address to listen at, and a program in D:
 //!
 //! ```sh
 //! cargo run --example prometheus -- process:4242 127.0.0.1:9464 'shop:::request-start { start[args.id] = timestamp; } shop:::request-done { @requests[args.path, args.status] = count(); } shop:::request-done /start[args.id]/ { @latency_us[args.path] = quantize((timestamp - start[args.id]) / 1000); start[args.id] = 0; }'
 //! curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! An aggregation is a metric with its name. A key that is an argument of the probe is a label with the argument's name; other keys
-//! are `key0`, `key1` and so on, counted with the others: `requests{path="/cart",status="200"} 12`.
+//! An aggregation is a metric with its name. A key that is an argument of the probe is a label with the argument's name; other
+//! keys are `key0`, `key1` and so on, by their position among all keys: `requests{path="/cart",status="200"} 12`.
 //!
 //! | aggregation | metric |
 //! |---|---|

@@ -145,7 +145,7 @@ impl Share {
         }
     }
 
-    /// Releases bytes, at most all.
+    /// Releases `bytes` bytes, or all bytes of the share if it has fewer.
     pub fn release(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

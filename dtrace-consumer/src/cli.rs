@@ -307,7 +307,7 @@ impl DtraceArgs {
                 set(&mut job, name, Some(value), &format!("-x {name}"))?;
             }
         }
-        // dtrace(1) sets all options first, wherever they are, and compiles the programs then.
+        // Like dtrace(1), sets all options before it compiles the programs, in any order of the command line.
         for option in &self.option {
             let (name, value) = option
                 .split_once('=')
@@ -374,7 +374,7 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns the place of an error in a program.
+/// Returns the source line of an error in a program, with a mark under the place.
 fn frame(error: &anyhow::Error) -> Option<&str> {
     match error.downcast_ref()? {
         DtraceError::Compile(error) => CompileError::frame(error),

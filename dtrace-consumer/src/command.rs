@@ -125,7 +125,7 @@ impl Hosting {
         self.0.id()
     }
 
-    /// Lets the program run until it hosts probes, where it waits. `say` prints a message if that takes long.
+    /// Continues the program until it hosts probes; the program then waits. `say` prints a message if that takes long.
     ///
     /// # Errors
     /// The program ended, its socket cannot be used, or the user interrupted dtrace.
@@ -140,7 +140,7 @@ impl Hosting {
         loop {
             match Address::Process(id).open(&Protection::Machine, || {}) {
                 Ok(_) => return Ok(()),
-                // The process is between two programs, or has exited.
+                // The process does not execute the program yet, does not host probes yet, or has exited.
                 Err(AddressError::Process { error, .. }) if error.is_early() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -162,7 +162,7 @@ impl Hosting {
 impl Workload for Hosting {
     fn step(&mut self) -> Result<bool, WorkloadError> {
         self.0.begun = true;
-        // Removes the process when it has exited.
+        // Reaps the process if it has exited.
         self.0.child.try_wait()?;
         Ok(true)
     }

@@ -42,8 +42,8 @@ pub enum PreprocessorError {
 }
 
 impl Preprocessor {
-    /// Preprocesses a script, except for a first line that begins with `#!`. The preprocessor's messages call the script
-    /// `script`.
+    /// Preprocesses a script, except for a first line that begins with `#!`. `script` is the name of the script in the
+    /// preprocessor's messages.
     ///
     /// # Errors
     /// See [`PreprocessorError`].
@@ -84,7 +84,7 @@ impl Preprocessor {
     }
 }
 
-/// Replaces the name of the script in line markers by the one that libdtrace has there.
+/// Replaces the name of the script in line markers by the name that libdtrace uses ([`OUTPUT_NAME`]).
 fn unnamed(text: &[u8], name: &[u8]) -> Vec<u8> {
     const STDIN: &[u8] = b"\"/dev/stdin\"";
     let lines = text.split_inclusive(|&byte| byte == b'\n').map(|line| {

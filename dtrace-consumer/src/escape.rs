@@ -5,8 +5,8 @@
 //! No peer can send a command to the terminal, and a name never takes two lines.
 //!
 //! Recorded data are different: `trace` and `printf("%s")` write them to files and pipes as dtrace(1) does, to the byte.
-//! On a terminal, [`data`] escapes them; `%S` escapes them everywhere. JSON and XML have escapes of their own, which lose
-//! nothing: all text of a document is escaped by them where a terminal would obey or hide it.
+//! On a terminal, [`data`] escapes them; `%S` escapes them everywhere. JSON and XML documents use the escapes of these formats,
+//! which lose nothing, for all characters that a terminal would obey or hide.
 
 use std::borrow::Cow;
 

@@ -45,10 +45,10 @@ use crate::kernel::Kernel;
 use crate::render::{Aggregations, Module, RenderError, Sink, Symbol, Symbols, View};
 use crate::trace::{Look, Running, TraceError};
 
-/// Longest time without a request to a kernel, which closes a session after 30 s. While one kernel owes an answer, the others get
-/// no request.
+/// Longest time without a request to a kernel: a kernel closes a session after 30 s without one. While dtrace waits for the
+/// answer of one kernel, the others get no request.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Shortest limit for an answer: a slow line needs that long.
+/// Shortest time limit for an answer. On a slow line, an answer can take that long.
 const SHORTEST: Duration = Duration::from_secs(2);
 
 /// Returns the time limit for the answers of each kernel, so that all others get a request in time.
@@ -176,7 +176,7 @@ impl Hosts {
             host.gone = true;
             let name = host.running.host().unwrap_or_default().to_owned();
             sink.message(&format!("{name} has ended; the trace continues without it\n"))?;
-            // The peer may have gone already; all of its records are read.
+            // The peer may have closed the connection already. An error does not matter: all of its records are read.
             let _ = host.running.kernel().ask(Client::close);
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Hosts {
     }
 }
 
-/// The symbols on which all kernels agree: an address may have another symbol in each.
+/// The symbols on which all kernels agree: in different kernels, an address may have different symbols.
 struct Agreed<'a>(Vec<&'a Kernel>);
 
 impl Agreed<'_> {

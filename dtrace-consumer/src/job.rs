@@ -12,7 +12,7 @@ use crate::render::Units;
 use crate::render::picture::SliceRule;
 use crate::trace::Look;
 
-/// Everything that a command line of dtrace(1) asks for.
+/// The settings that a command line of dtrace(1) describes.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The processing of the programs.
@@ -35,7 +35,7 @@ pub struct Job {
     pub color: bool,
     /// Whether the output goes to a terminal; control characters in recorded data are escaped then.
     pub terminal: bool,
-    /// Most bytes of memory that one kernel can make dtrace use (`-x memory`).
+    /// The maximum memory in bytes that one kernel can make dtrace use (`-x memory`).
     pub memory: u64,
     /// Folders of D libraries (`-L`).
     pub libraries: Vec<PathBuf>,
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(job.set("nosuchopt", None), Err(OptionError::Name));
     }
 
-    /// `set` knows each option of the table, takes its default, and that default changes nothing.
+    /// `set` accepts each option of the table with its default, and the default changes nothing.
     #[test]
     fn the_table_is_true_of_a_job() {
         for option in ALL {

@@ -27,7 +27,7 @@ use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbol
 /// The statements of the library's own `dtrace:::ERROR` clause are numbered from this number on.
 pub(crate) const OWN: u64 = 1 << 32;
 
-/// Most probes in a row that may disappear between the list and the request for their details.
+/// The maximum number of probes in a row that may disappear between the list and the request for their details.
 const AGAIN: u32 = 64;
 
 /// Size of an entry of the symbol cache without the symbol, in bytes.
@@ -64,7 +64,7 @@ pub struct Kernel {
     /// The functions of the kernel's file.
     #[cfg(feature = "functions")]
     functions: RefCell<Option<Traced>>,
-    /// The functions of the process, if the kernel is one of this machine.
+    /// The functions of the process, if the kernel is a process of this machine.
     #[cfg(feature = "functions")]
     process: RefCell<Option<ProcessFunctions>>,
     /// The mapped files of the kernel, if it is a process of this machine.
@@ -108,7 +108,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lets descriptions match functions, which are sent to the kernel when a description matches them.
+    /// Lets descriptions match these functions of the kernel's file. A function is sent to the kernel when a description matches
+    /// it.
     #[cfg(feature = "functions")]
     pub fn trace_functions(&self, functions: Traced) {
         self.functions.replace(Some(functions));
@@ -147,8 +148,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Names the process of this machine that the kernel is. Its files have names of addresses that the kernel does not know, and of
-    /// inlined functions.
+    /// Sets the process ID of a kernel that is a process of this machine. The process's files provide names of functions that the
+    /// process itself does not report: of libraries, and of inlined functions.
     pub fn set_process(&mut self, id: u32) {
         let budget = self.budget();
         let objects = Rc::new(Objects::new(id, &budget));
@@ -162,8 +163,8 @@ impl Kernel {
         self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
     }
 
-    /// Returns messages, each once: functions of the process have no names because a limit was reached, or stacks are short because
-    /// it was compiled without frame pointers.
+    /// Returns messages, each once: that functions of the process have no names because a limit was reached, and that stacks are
+    /// short because the process was compiled without frame pointers.
     pub fn process_messages(&self) -> Vec<String> {
         let objects = self.objects.as_deref();
         let messages = objects.map(|of| [of.limit_message(), of.stack_message()]);
@@ -223,7 +224,7 @@ impl Kernel {
         let all = self.ask(Client::declared)?;
         let mut names = ArgumentNames::new();
         for Declared { module, text } in &all {
-            // The compiler reports an error in them to programs that name a probe of the module.
+            // The compiler reports an error in the declarations when a program names a probe of the module.
             let Ok(declarations) = Declarations::parse(text) else { continue };
             for declared::Probe { provider, name, arguments } in declarations.probes {
                 self.describe(ENTRY as usize * (1 + arguments.len()))?;

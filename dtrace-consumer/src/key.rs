@@ -66,10 +66,10 @@ pub fn read(file: &Path) -> Result<Key, KeyError> {
     Key::from_hex(&text).ok_or_else(|| KeyError::NoKey(file.into()))
 }
 
-/// Makes a new key in a new file that is ours alone.
+/// Creates a file with a new key, which only this user can read and write.
 ///
 /// # Errors
-/// [`KeyError::Make`]: there is a file already, or there can be none.
+/// [`KeyError::Make`]: the file exists already, or cannot be created.
 pub fn make(file: &Path) -> Result<(), KeyError> {
     let error = |error| KeyError::Make { file: file.into(), error };
     let mut key = [0; Key::LEN];

@@ -10,7 +10,7 @@
 //! | feature | what it adds | with |
 //! |---|---|---|
 //! | none | [`Client`] and [`Transport`]: probes, buffers | |
-//! | `render` | [`Trace`], [`render`]: D in, typed records and text out; [`postmortem`]: out of a dump | `dtrace-compiler`, `object` |
+//! | `render` | [`Trace`], [`render`]: traces with D programs; [`postmortem`]: reads dumps | `dtrace-compiler`, `object` |
 //! | `functions` | [`functions`]: the functions of an ELF file, and where they can be traced | `iced-x86` |
 //! | `pictures` | flame graphs, heat maps, timelines | `inferno`, `plotters` |
 //! | `otlp` | metrics and logs for an OpenTelemetry collector | `opentelemetry-proto`, `ureq` |

@@ -9,7 +9,7 @@ use std::thread;
 
 use d_process::{Line, Machine};
 
-/// A kernel at a socket, for one connection, with a program that it has enabled by itself.
+/// Starts a kernel at a socket for one connection. It has enabled a program by itself.
 fn kernel(socket: &Path, anonymous: Vec<u8>) {
     let listener = UnixListener::bind(socket).unwrap();
     thread::spawn(move || {
@@ -59,7 +59,7 @@ fn types_are_those_with_which_a_program_was_compiled_or_none() {
     assert_eq!(claim("b", &["-L", &behind]), (typed.into(), String::new()));
     for (name, args) in [("c", &["-L", &changed][..]), ("d", &[])] {
         let (out, err) = claim(name, args);
-        // The eight bytes as the number that they are.
+        // The eight bytes are printed as a number.
         assert!(out.contains(&0x0002_0000_0000_0001_u64.to_string()), "{out}");
         assert!(out.ends_with("pid_t 0x7\n\n"), "{out}");
         assert!(err.contains("print( ) of struct pair: unknown type"), "{err}");
@@ -67,7 +67,7 @@ fn types_are_those_with_which_a_program_was_compiled_or_none() {
     }
 }
 
-/// Faults are told of as ever: the clause for them is enabled with the program.
+/// dtrace reports faults as in other runs: the clause for faults is enabled together with the program.
 #[test]
 fn faults_and_what_is_aggregated_come() {
     let folder = tempfile::tempdir().unwrap();

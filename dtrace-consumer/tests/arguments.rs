@@ -11,13 +11,13 @@ use sdt_core::arg::{CType, Shown, show};
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
-    /// Files.
+    /// Probes with names of files.
     pub fs {
         /// Something is written.
         fn write(path: &str, data: &[u8]);
-        /// Words between others, and one that may be missing.
+        /// Arguments of two words between other arguments, and an optional argument.
         fn between(before: u8, path: &str, text: Option<&str>, numbers: &[u32]);
-        /// It went wrong.
+        /// An operation failed.
         fn failed(err: Shown);
         /// A string that ends with a NUL, and a number that is not its length.
         fn said(text: *const core::ffi::c_char as "char *" => "string", number: usize);
@@ -40,7 +40,7 @@ enum Address {
     },
 }
 
-/// A tag in each of a union's structs, and a number as parameter.
+/// An enum whose layout is a union of structs, each of which begins with the tag. It has a const parameter.
 #[derive(CType)]
 #[repr(u8)]
 #[c_type(describe(2, 3))]
@@ -53,7 +53,7 @@ enum Event<'a, const COUNT: usize> {
     },
 }
 
-/// A tag that is C's own.
+/// An enum whose tag has the size of an enum in C.
 #[derive(CType)]
 #[repr(C, align(16))]
 enum Plain {
@@ -62,7 +62,7 @@ enum Plain {
     Large(Address),
 }
 
-/// An enum between others.
+/// A struct with an enum between other fields.
 #[derive(CType)]
 #[repr(C)]
 struct Header {
@@ -74,16 +74,16 @@ struct Header {
 sdt_provider! {
     /// Packets.
     pub packets {
-        /// One came.
+        /// A packet has arrived.
         fn came(header: &Header, event: &Event<'_, 2>, plain: &Plain, other: &Event<'_, 3>);
     }
 }
 
-/// Bytes in front of memory that is not there.
+/// Returns a copy of the bytes directly before memory that cannot be accessed.
 fn at_the_end(bytes: &[u8]) -> &'static [u8] {
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
     const PAGE: usize = 4096;
-    // SAFETY: new memory, of which the second page becomes none; it stays.
+    // SAFETY: the mapping is new and is never unmapped. Only its first page is accessed: `bytes` are at most a page.
     unsafe {
         let all = mmap_anonymous(
             std::ptr::null_mut(),
@@ -100,10 +100,10 @@ fn at_the_end(bytes: &[u8]) -> &'static [u8] {
     }
 }
 
-/// All tests fire the same probes.
+/// Locked while a test runs dtrace, because all tests fire the same probes.
 static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
-/// This program, from the first test that traces it.
+/// The hosting of this program's probes, which the first test starts.
 static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
 
 fn traced() -> sdt_process::Process {
@@ -129,7 +129,7 @@ fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, S
         let output = output.unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let mut shown = text(&output.stdout);
-        // dtrace(1) ends what it shows with a line's end.
+        // dtrace(1) prints a newline at the end of its output.
         let said = text(&output.stderr);
         assert_eq!(shown.pop(), Some('\n'), "{said}");
         (shown, said)
@@ -174,7 +174,7 @@ fn text_is_one_value() {
     assert_eq!(of(asked), "yes");
 }
 
-/// A string of D's has no NULs inside: there is a `?` for each, so that nothing behind it is lost.
+/// A string in D cannot contain NULs. Each NUL becomes a `?`, so that the text after it is not lost.
 #[test]
 fn text_with_nuls_is_whole() {
     let (path, data) = (text("a\0b\0"), at_the_end(b"\0"));
@@ -230,7 +230,7 @@ fn what_is_shown_is_a_string() {
     }
 }
 
-/// The programs of a block of text in the documentation of arguments.
+/// Returns the programs in the block after a heading in the documentation of arguments.
 fn documented(heading: &str) -> Vec<String> {
     let text = include_str!("../../sdt-core/src/arg/mod.rs");
     let (_, behind) = text.split_once(heading).expect("the heading is there");
@@ -263,7 +263,7 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     let [cut, copied, replaced, dumped] = &documented("## On FreeBSD and illumos")[..] else {
         panic!("four programs")
     };
-    // Reads on to the next NUL: here there is one.
+    // This idiom reads up to the next NUL, which `behind` contains after the text.
     assert_eq!(written(behind, data, cut, &[]), "/tmp/x");
     for path in [path, behind] {
         assert!(written(path, data, copied, &[]).contains("/tmp/x "), "{copied}");
@@ -272,9 +272,9 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     assert_eq!(written(text("a\0b"), data, replaced, &[]), "a b");
     let dump = written(path, data, dumped, &[]);
     assert!(dump.contains("0: 01 41 02 ") && dump.contains(".A."), "{dump}");
-    // And no byte behind.
+    // The program does not print the byte after the data.
     assert!(!dump.contains("01 41 02 00"), "{dump}");
-    // Without a value: a fault, which D reports.
+    // If no NUL follows the text, the clause has a fault, which dtrace reports.
     let program = format!("{cut} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), &[]);
     assert!(said.contains("invalid address"), "{shown}{said}");
@@ -414,14 +414,14 @@ fn probes_of_one_clause_have_their_own_positions() {
 
 /// Returns the messages of dtrace for a program that it refuses.
 fn refused(program: &str) -> (String, String) {
-    // There is nothing to end it but the error.
+    // Only the error ends dtrace, because the program has no `exit`.
     let output = command(&["-n", program]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Traces this program, which is traced already or starts to be.
+/// Runs dtrace on this program, after starting the hosting of its probes if necessary.
 fn command(args: &[&str]) -> std::process::Output {
     TRACED.get_or_init(traced);
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A host for one consumer after the other.
+/// Starts a host that serves one consumer after the other. Returns its address.
 fn host(folder: &Path) -> String {
     let socket = folder.join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -32,7 +32,7 @@ fn dtrace(folder: &Path, args: &[&str]) -> Output {
     command.current_dir(folder).args(["--connect", &socket]).args(args).output().unwrap()
 }
 
-/// Runs it; gives its standard output, its messages, and its exit status.
+/// Runs dtrace; returns its standard output, its messages, and its exit status.
 fn ran(folder: &Path, args: &[&str]) -> (String, String, i32) {
     let Output { stdout, stderr, status } = dtrace(folder, args);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -114,7 +114,7 @@ fn no_argument_prints_the_usage() {
     assert!(said.starts_with("Usage: dtrace -p pid") && status == 2, "{said}");
 }
 
-/// Prints to standard output, and needs no kernel.
+/// Runs a command line that needs no kernel, and returns its standard output.
 fn printed(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -148,7 +148,7 @@ fn a_program_sets_the_format_of_its_output() {
     assert_eq!(document["dtrace"]["probes"][0]["output"][0]["message"], "hit");
 }
 
-/// As in dtrace.c: nothing would ever end the run.
+/// As in dtrace.c, dtrace ends at once if programs match no probes, because nothing would end the run later.
 #[test]
 fn a_program_that_matches_no_probes_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ fn output_goes_where_it_is_to() {
         let args = ["-q", "-o", "out", "-n", "BEGIN { printf(\"x\\n\"); exit(0); }"];
         assert_eq!(ran(folder.path(), &args), (String::new(), String::new(), 0));
     }
-    // Added, as dtrace(1) does.
+    // `-o` appends to the file, as in dtrace(1).
     assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "x\n\nx\n\n");
     let (out, listing, _) = ran(folder.path(), &["-S", "-e", "-n", "BEGIN { trace(1); }"]);
     assert!(
@@ -220,7 +220,7 @@ fn what_comes_from_libraries_elsewhere_is_here() {
     assert_eq!(shown, "1 0 0 <unknown> <unknown>\n");
     let shown = printed("print(*curcpu);");
     assert!(shown.starts_with("cpuinfo_t {\n    processorid_t cpu_id = 0\n"), "{shown}");
-    // Names that end before a string does, in a place of their own.
+    // The names in a `psinfo_t` are printed as strings, and the members after them are printed as well.
     let shown = printed("print(*curpsinfo);");
     assert!(
         shown.contains("string pr_fname = [ \"") && shown.contains("pr_arglen = 0x"),
@@ -283,7 +283,7 @@ fn what_has_no_end_is_no_script() {
     assert_eq!(refused, (String::new(), why.to_owned(), 1));
 }
 
-/// While programs are read and compiled there is nothing to end in order.
+/// An interrupt ends dtrace at once while it reads and compiles programs, because no trace has to be stopped.
 #[test]
 fn an_interrupt_ends_compiling_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ fn an_interrupt_ends_compiling_at_once() {
     assert_eq!(dtrace.wait().unwrap().code(), Some(130));
 }
 
-/// The length of `printm` need not be at a multiple of its size.
+/// The length in a `printm` datum is a number of 8 bytes, and its offset need not be a multiple of 8.
 #[test]
 fn memory_of_any_size_leaves_its_neighbours_alone() {
     let folder = tempfile::tempdir().unwrap();

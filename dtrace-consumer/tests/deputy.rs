@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use dtrace_consumer::{Address, Protection};
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// Set where this program is the process that is named: how it leads to another one's socket, and where that is.
+/// The environment variable that makes this program the process that `-p` names. Its value is the kind of link to another
+/// process's socket, and the path of that socket.
 const ROLE: &str = "SDT_DEPUTY";
 
 sdt_provider!(victim);
@@ -21,7 +22,7 @@ fn hit() {
     sdt_probe!(victim::hit, 1);
 }
 
-/// Plays the named process if the environment says so.
+/// Runs as the named process if the variable [`ROLE`] is set.
 #[test]
 fn deputy() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -42,7 +43,7 @@ fn deputy() {
             fs::hard_link(other, others.join("1")).unwrap();
             symlink(others, folder).unwrap();
         }
-        // The very file, without any link in its path.
+        // A hard link: the path leads to the same socket without a symbolic link.
         "same" => {
             fs::rename(&own, &away).unwrap();
             fs::hard_link(other, &own).unwrap();
@@ -94,7 +95,7 @@ fn dtrace(id: u32) -> (String, String, Option<i32>) {
 
 #[test]
 fn only_the_named_process_is_traced() {
-    // The roles are this program, too.
+    // The test program also runs as the named process; then it must not run this test.
     if std::env::var(ROLE).is_ok() {
         return;
     }
@@ -122,12 +123,12 @@ fn only_the_named_process_is_traced() {
         assert!(err.contains(why), "{role}: {err}");
         fs::remove_file(victim.with_file_name("1")).ok();
     }
-    // The victim is as it was.
+    // The other process can still be traced under its own ID.
     let (listed, err, status) = dtrace(own);
     assert!(listed.contains("hit") && status == Some(0), "{err}");
 }
 
-/// A process in a child pid namespace is reached by its number outside, which is another one inside.
+/// dtrace connects to a process in a child pid namespace by its ID in dtrace's namespace, which differs from its ID inside.
 #[test]
 fn a_process_in_a_pid_namespace_is_reached_by_its_number_outside() {
     if std::env::var(ROLE).is_ok() {

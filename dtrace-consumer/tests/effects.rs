@@ -87,7 +87,7 @@ fn a_fault_names_its_place_and_is_counted() {
     assert_eq!((err.matches("^").count(), status), (1, Some(0)), "{err}");
 }
 
-/// Data are escaped for the file that they go to: a terminal, or the pipe that standard output is here.
+/// Data are escaped only if they are written to a terminal; here standard output is a pipe.
 #[test]
 fn data_are_escaped_once_a_terminal_is_reopened() {
     let (device, _held, name) = terminal();
@@ -129,7 +129,7 @@ fn destructive_actions_need_w() {
     }
 }
 
-/// Each program has a first statement.
+/// The statements of all programs have different numbers, although each program has a first statement.
 #[test]
 fn programs_of_one_run_have_distinct_statements() {
     let first =

@@ -1,4 +1,4 @@
-//! The functions of real ELF files: of this test itself, and of the rooms that it links.
+//! The functions of real ELF files: of this test program itself, and of the crates that it links.
 
 use std::path::Path;
 use std::process::Command;

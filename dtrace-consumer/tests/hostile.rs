@@ -1,4 +1,4 @@
-//! A kernel that would have who traces it wait or keep things without end: each is an error.
+//! A kernel that tries to make dtrace wait forever or use unlimited memory: dtrace ends each case with an error.
 #![cfg(unix)]
 
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,8 @@ fn send(line: &mut UnixStream, header: Header, reply: &Reply<'_>) -> std::io::Re
     line.write_all(&bytes[..length])
 }
 
-/// The data that a peer sends without end after a request that it does not answer.
+/// Connects a client to a peer that answers requests by `says`. For a request without an answer, the peer calls `instead`
+/// repeatedly, until it fails.
 fn client(says: Says, instead: fn(&mut UnixStream, Header) -> std::io::Result<()>) -> Client {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");

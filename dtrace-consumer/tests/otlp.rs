@@ -177,7 +177,7 @@ fn aggregations_are_metrics() {
 
 #[test]
 fn records_are_logs_and_wait_for_the_collector() {
-    // One request for metrics fails, and with it the records.
+    // The collector refuses the first request for metrics, so dtrace does not send the records with that export either.
     let (url, received) = collector(1);
     let program = "telemetry:::done { @ = count(); printf(\"%s took %d\\n\", args.path, args.took); } \
         tick-300ms /i++ == 2/ { exit(0); }";

@@ -17,20 +17,21 @@ use object::write::elf::{FileHeader, ProgramHeader, Writer};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// Set where this program is the one that is dumped: to how many rounds its threads go before they rest.
+/// The environment variable that makes this program the process that is dumped. Its value is the number of rounds of each thread
+/// between two pauses.
 const ROLE: &str = "SDT_POSTMORTEM_SUBJECT";
 const THREADS: u64 = 4;
 /// The number of rounds that each thread traces first, so that the rings wrap around.
 const ENOUGH: u64 = 2000;
 /// Whether rounds are traced.
 static COUNTS: AtomicBool = AtomicBool::new(false);
-/// Threads that have gone that far.
+/// The number of threads that have traced [`ENOUGH`] rounds.
 static REACHED: AtomicU64 = AtomicU64::new(0);
 
 sdt_provider! {
     /// The work of the traced process.
     pub itself {
-        /// A thread goes round: which thread, for the how manyth time.
+        /// A thread begins a round: the number of the thread, and the number of the round.
         fn round(thread: u64, times: u64);
     }
 }
@@ -69,7 +70,7 @@ fn subject() {
     }
 }
 
-/// It, and who traces it.
+/// A subject, and the dtrace that traces it.
 struct Traced {
     subject: Child,
     dtrace: Child,
@@ -77,7 +78,7 @@ struct Traced {
 }
 
 impl Traced {
-    /// Starts a subject with these options and this program, which traces this number of rounds without a pause.
+    /// Starts a subject that traces this number of rounds without a pause, and dtrace with these options and this program.
     fn new(rounds: u64, options: &[&str], text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut subject = Command::new(std::env::current_exe().unwrap())
@@ -100,7 +101,7 @@ impl Traced {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Its first line reports that it traces; the other lines are ignored.
+        // The first line of dtrace's messages reports that tracing has begun; the test ignores the other lines.
         let mut said = BufReader::new(dtrace.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -111,7 +112,7 @@ impl Traced {
         Self { subject, dtrace, folder }
     }
 
-    /// Aborts it; the core that the kernel has written, if it writes any here.
+    /// Makes the subject abort, and returns the core, if the kernel has written one to the folder.
     fn abort(&mut self) -> Option<PathBuf> {
         writeln!(self.subject.stdin.as_mut().unwrap(), "abort").unwrap();
         let status = self.subject.wait().unwrap();
@@ -121,7 +122,7 @@ impl Traced {
         files.find(|file| file.file_name().unwrap().to_string_lossy().starts_with("core"))
     }
 
-    /// Stops it, and writes a core of its own memory, as gcore(1) does.
+    /// Stops the subject, and writes a core of its memory, as gcore(1) does.
     fn core(&self) -> PathBuf {
         let id = self.subject.id();
         kill_process(Pid::from_child(&self.subject), Signal::STOP).unwrap();
@@ -138,7 +139,7 @@ impl Traced {
 impl Drop for Traced {
     fn drop(&mut self) {
         for child in [&mut self.dtrace, &mut self.subject] {
-            // It has ended already, or must end.
+            // Kills the process if it has not ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -203,7 +204,7 @@ fn read(file: &Path, options: &[&str]) -> (String, String, Option<i32>) {
     (text(output.stdout), text(output.stderr), output.status.code())
 }
 
-/// The rounds that are printed, of each thread, in the order in which they are.
+/// Returns the printed rounds of each thread, in the order of the output.
 fn rounds(shown: &str) -> BTreeMap<u64, Vec<u64>> {
     let mut all: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for line in shown.lines() {
@@ -300,7 +301,7 @@ fn cut_files_say_so(core: &Path) {
 fn what_was_not_taken_yet_is_there() {
     let fill = ["-x", "bufpolicy=fill", "-b", "4m"];
     for options in [fill, ["-x", "switchrate=1h", "-b", "4m"]] {
-        // One has no aggregation.
+        // The program for the policy `fill` has no aggregation.
         let text = if options == fill {
             TEXT.split_once("@").unwrap().0.to_owned() + "}"
         } else {
@@ -357,7 +358,7 @@ fn effects_in_a_dump_are_shown_and_not_performed() {
         ] {
             assert!(shown.contains(&format!("{call} (not performed)\n")), "{call}: {shown}");
         }
-        // Its setopt did not make this run quiet.
+        // The `setopt` of the traced program did not make this run quiet.
         assert!(shown.contains("FUNCTION:NAME"), "{shown}");
     }
     assert!(!made.exists());

@@ -29,7 +29,7 @@ fn goes_round(times: u64) {
     sdt_probe!(itself::round, times);
 }
 
-/// A flame graph of the rounds, made by a D program; the messages and the status of dtrace.
+/// Runs a D program that makes a flame graph of the rounds. Returns the graph, and the messages and the status of dtrace.
 fn flame_graph(action: &str) -> (Option<String>, String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rounds.svg");

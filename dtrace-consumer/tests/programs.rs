@@ -53,7 +53,7 @@ const ROUND: &str = "subject:::round { printf(\"\\nround %d\\n\", arg0); }";
 /// Prints whether the traced process is `$target`.
 const TARGET: &str = "BEGIN { printf(\"\\nround target %d\\n\", $target == pid); }";
 
-/// The output of dtrace, without that of the traced program's test harness.
+/// Returns the lines of the D program in the output, without the lines of the traced program's test harness.
 fn printed(output: &str) -> Vec<&str> {
     output.lines().filter_map(|line| line.strip_prefix("round ")).collect()
 }

@@ -54,7 +54,7 @@ fn the_documented_command_serves_counters_and_histograms() {
     assert_eq!(arguments[0], "process:4242");
     arguments[0] = format!("process:{}", std::process::id());
     arguments[1] = "127.0.0.1:0".into();
-    // Ends with the test.
+    // A request with the status 599 ends the trace at the end of the test.
     arguments[2] += " shop:::request-done /args.status == 599/ { exit(0); }";
     let (send, receive) = mpsc::channel();
     let serves = std::thread::spawn(move || {

@@ -32,7 +32,7 @@ static DTRACE: Dtrace<Threads> = Dtrace::new(Threads::new());
 static PROVIDER: Provider = Provider::new(&SLOTS);
 static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
 
-/// The kernel that all tests have.
+/// Returns the kernel, which all tests share.
 fn kernel() -> &'static Dtrace<Threads> {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
@@ -62,7 +62,7 @@ impl SecureHost for Machine {
     }
 }
 
-/// A socket of the system's, as a kernel sees its own. It waits a moment where there is nothing.
+/// A socket of the system with the interface of a kernel's line. A read waits a short time if no data have arrived.
 struct Socket<S>(S);
 
 impl<S: Read + Write> Stream for Socket<S> {
@@ -128,7 +128,7 @@ fn fails(output: &Output, error: &str) {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Two files with keys, made by the command.
+/// Creates two key files with the command, and returns their paths.
 fn keys(folder: &Path) -> [String; 2] {
     ["right", "wrong"].map(|name| {
         let file = folder.join(name).to_str().unwrap().to_owned();
@@ -161,7 +161,7 @@ fn the_command_with_a_key() {
     let no_key = "the line is encrypted; name the file of the kernel's key with --key FILE";
     fails(&dtrace(&address, &["-l"]), no_key);
     assert_eq!(ends.recv(), Ok(End::Refused));
-    // A socket in the file system has no key by itself, but may have one.
+    // For a socket in the file system, a key is optional.
     let socket = folder.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
     let of_kernel = key::read(right.as_ref()).unwrap();
@@ -184,7 +184,7 @@ fn the_command_without_a_key_stays_on_the_machine() {
     fails(&dtrace(address, &["--key", "/nowhere/key", "-l"]), nowhere);
 }
 
-/// One end of a connection to a server with the key, and how that ends.
+/// Connects to a server with the key. Returns one end of the connection, and the thread that returns how the server's side ends.
 fn connected(key: &Key) -> (UnixStream, thread::JoinHandle<End>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(WAIT).unwrap();
@@ -207,7 +207,7 @@ fn a_long_conversation() {
     let mut compiler = Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
     let program = compiler.compile(Source::file(b"proc::: { trace(arg0); }"), &EveryProbe).unwrap();
     let dof = dof::program(&program, compiler.options()).unwrap();
-    // Past the first change of keys, in both directions.
+    // Sends more messages than one key is used for, in both directions.
     for _ in 0..REKEY + 10 {
         client.status().unwrap();
     }
@@ -323,7 +323,7 @@ fn who_says_nothing_is_told_of() {
     let socket = folder.path().join("mute");
     let listener = UnixListener::bind(&socket).unwrap();
     let address = format!("unix:{}", socket.display());
-    // Until dtrace has said that it waits, and then the line is closed.
+    // The peer keeps the connection open until dtrace has printed that it waits, and then closes it.
     let mut child = Command::new(env!("CARGO_BIN_EXE_dtrace"))
         .args(["--connect", &address, "-l"])
         .stderr(std::process::Stdio::piped())
@@ -346,7 +346,7 @@ fn who_says_nothing_is_told_of() {
     assert!(matches!(error, SecureError::NoAnswer(_)), "{error}");
 }
 
-/// A key for a line whose other side has none.
+/// If the consumer has a key and the peer does not encrypt, the consumer reports that.
 #[test]
 fn who_does_not_encrypt_is_told_of() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -47,7 +47,7 @@ sdt_provider! {
     }
 }
 
-/// Does the work on one CPU: what several have speculated is put together later.
+/// Does the work on one CPU, because records of speculations on several CPUs could be printed in another order.
 #[inline(never)]
 fn work() {
     let mut here = CpuSet::new();
@@ -74,7 +74,7 @@ fn work() {
     sdt_probe!(field::done);
 }
 
-/// Says when tracing has begun, and ends it when the work is done.
+/// A program that prints a line when tracing has begun, and ends the trace when the work is done.
 const FRAME: &str = "BEGIN { printf(\"ready\\n\"); } field:::done { exit(0); }";
 
 fn seeds() -> PathBuf {

@@ -16,8 +16,8 @@ use dtrace_protocol::{
     Decoder, Detail, Probe, Reply, Request, Run, Side, Status, Symbol, VERSION, Writer,
 };
 
-/// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
-/// sent to the test as well.
+/// Starts a kernel at a socket that serves one connection after the other. `pid` is D's variable `pid` in it. The test receives
+/// each connection as well.
 fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
     let listener = UnixListener::bind(socket).unwrap();
     let (send, connections) = mpsc::channel();
@@ -35,7 +35,7 @@ fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
     connections
 }
 
-/// The command, with kernels `a` and `b`.
+/// Returns a command of dtrace with the kernels `a` and `b`.
 fn dtrace(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
     for name in ["a", "b"] {
@@ -54,7 +54,7 @@ fn interrupt(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
-/// Words of each line that has any.
+/// Returns the words of each line that is not empty.
 fn words(text: &str) -> Vec<Vec<&str>> {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines.filter(|words| !words.is_empty()).collect()
@@ -74,7 +74,7 @@ fn kernels_are_one_trace() {
     assert_eq!(rows[1], ["a", "0", "1", ":BEGIN", "7"]);
     assert_eq!(rows[2], ["b", "0", "1", ":BEGIN", "35"]);
 
-    // The kernel is the first key, and the rest as ever.
+    // The kernel's name is the first key; the rest of the output does not change.
     let output = run(&["-q", "-n", "BEGIN { @s[\"x\"] = sum(pid); exit(0); }"]);
     assert_eq!(words(text(&output).0), [["a", "x", "7"], ["b", "x", "35"]]);
     let output = run(&["-q", "-n", "BEGIN { @q = quantize(pid); exit(0); }"]);
@@ -104,7 +104,7 @@ fn kernels_are_one_trace() {
     assert_eq!((listed.len(), &*listed[0], &*listed[3]), (6, &["a:"][..], &["b:"][..]));
 }
 
-/// Each kernel's first is another one; the first of the sum is the second in both.
+/// The first element differs between the kernels. The first element of the sum is the second one in each kernel.
 #[test]
 fn what_is_added_up_is_truncated_then() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,9 +116,9 @@ fn what_is_added_up_is_truncated_then() {
         assert_eq!((err, status), ("", Some(0)));
         out.to_owned()
     };
-    // Each kernel's own, by its name.
+    // Without `hostname`, `trunc` applies to the elements of each kernel.
     assert_eq!(words(&run("END { trunc(@, 1); }")), [["a", "7", "10"], ["b", "35", "10"]]);
-    // As on several CPUs of one kernel.
+    // With `hostname`, `trunc` applies to the sum, as for several CPUs of one kernel.
     let added = run("END /hostname != \"\"/ { trunc(@, 1); }");
     assert_eq!(words(&added), [["0", "18"]]);
     let added = run("END /hostname != \"\"/ { trunc(@, -1); }");
@@ -129,7 +129,7 @@ fn what_is_added_up_is_truncated_then() {
     assert_eq!(words(&printed), [["7", "10"], ["35", "10"]]);
 }
 
-/// Faults and drops are of one kernel each; a script that comes by a pipe is for all.
+/// A message about a fault or drops names its kernel. A script from a pipe is compiled for all kernels.
 #[test]
 fn messages_name_the_kernel() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn where_a_line_breaks_the_others_go_on() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = b.recv().unwrap();
-    // Until the aggregations have been read several times, too.
+    // Waits until dtrace has printed records and has probably read the aggregations several times.
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
     line.shutdown(Shutdown::Both).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -221,7 +221,8 @@ fn where_a_line_breaks_the_others_go_on() {
     assert_eq!(left, "");
 }
 
-/// Stands between dtrace, at a socket, and a kernel at another, and says something else in place of some of its answers.
+/// Forwards data between dtrace, at a socket, and a kernel at another socket. Replaces an answer of the kernel if `instead`
+/// returns another one.
 fn between(
     socket: &Path,
     kernel: &Path,
@@ -232,7 +233,7 @@ fn between(
     thread::spawn(move || {
         let (mut outer, _) = listener.accept().unwrap();
         let [mut from, mut to] = [outer.try_clone().unwrap(), inner.try_clone().unwrap()];
-        // Ends with the line, whichever.
+        // The thread ends when either of the connections is closed.
         thread::spawn(move || _ = std::io::copy(&mut from, &mut to));
         let mut decoder = Decoder::new(vec![0; 64 << 10]);
         let (mut whole, mut byte) = (Vec::new(), [0]);
@@ -255,7 +256,8 @@ fn between(
     });
 }
 
-/// A kernel that has given its consumer up is left out; what it had said by then is not named by the symbols of others.
+/// If a kernel closes the consumer's session, the trace continues without it. Addresses in its earlier data are not printed with
+/// the symbols of other kernels.
 #[test]
 fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +297,7 @@ fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A kernel that has BEGIN, and stops answering when it receives a program. It notifies the test of the request.
+/// Starts a kernel that has the probe BEGIN, and stops answering when it receives a program. It notifies the test of the request.
 fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
     let listener = UnixListener::bind(socket).unwrap();
     let (asked, wait) = mpsc::channel();
@@ -322,7 +324,7 @@ fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
                 Request::Argument { .. } => Reply::Argument(None),
                 Request::Open | Request::Option { .. } => Reply::Done,
                 Request::Program { .. } | Request::Close => {
-                    // Once is enough.
+                    // The test waits for the first request only; an error means that it no longer listens.
                     let _ = asked.send(());
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! The process that is traced: how it ends, and how many trace it.
+//! The traced process: the ways in which it can end, and several consumers that trace it.
 #![cfg(target_os = "linux")]
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::runtime::{Probe, Provider, Slot, arg};
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// Set where this program is the one that is traced.
+/// The environment variable that makes this program the traced process.
 const ROLE: &str = "SDT_TARGET_SUBJECT";
 
 sdt_provider! {
@@ -39,7 +39,7 @@ fn subject() {
         let line = line.unwrap();
         match line.parse::<u64>() {
             Ok(times) => (0..times).for_each(|times| sdt_probe!(itself::round, times)),
-            // As soon as a consumer traces it.
+            // Aborts as soon as a consumer traces the probe: only then its argument is evaluated.
             Err(_) if line == "abort" => loop {
                 sdt_probe!(itself::round, abort());
             },
@@ -53,13 +53,13 @@ fn abort() -> u64 {
     std::process::abort()
 }
 
-/// Probes come and go, and with each that goes the others get other ids.
+/// Creates and removes probes without end, so that the IDs of the probes change.
 fn churn() {
     let mut there = VecDeque::new();
     for name in [c"one", c"two", c"three"].into_iter().cycle() {
         if there.len() == 2 {
             let first: Probe = there.pop_front().unwrap();
-            // It exists while it is enabled, and nothing changes while a consumer lists probes.
+            // `remove` fails while the probe is enabled, and while a consumer lists probes.
             while first.remove().is_err() {}
         }
         there.extend(SCRIPT.add(c"main", name, &[arg::<i64>()]));
@@ -114,7 +114,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // It has ended already, or a test has failed.
+        // Kills the process if it has not ended, because a test has failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -124,7 +124,7 @@ struct Tracer {
     child: Child,
     out: BufReader<ChildStdout>,
     said: BufReader<ChildStderr>,
-    /// Its first line.
+    /// The first line of dtrace's output.
     first: String,
 }
 
@@ -185,7 +185,7 @@ fn a_process_that_is_killed_is_no_failure() {
     let text = format!("{COUNT} tick-20ms {{ printf(\"\\n\"); printa(\"so far %@d\\n\", @); }}");
     let mut tracer = subject.trace(&["-q", "-x", "aggrate=10ms", "-x", "switchrate=10ms"], &text);
     let mut lines = tracer.out.by_ref().lines().map(Result::unwrap);
-    // It traces.
+    // Waits until dtrace traces the process.
     lines.find(|line| line.is_empty() || line.starts_with("so far")).unwrap();
     subject.say("1000");
     lines.find(|line| line == "so far 1000").unwrap();
@@ -194,7 +194,7 @@ fn a_process_that_is_killed_is_no_failure() {
     assert_eq!((&*said, status), ("", Some(0)));
 }
 
-/// It may end while it is being enabled, or as soon as it is.
+/// The process may end while its probes are being enabled, or directly after that.
 #[test]
 fn who_ends_at_once_has_ended() {
     for _ in 0..5 {
@@ -208,7 +208,7 @@ fn who_ends_at_once_has_ended() {
     }
 }
 
-/// A probe may go between being listed and being asked about.
+/// A probe may disappear between the list and the request for its details.
 #[test]
 fn probes_that_come_and_go_are_no_failure() {
     let mut subject = Subject::new();
@@ -218,7 +218,7 @@ fn probes_that_come_and_go_are_no_failure() {
         let output = command.args(["-p", &subject.child.id().to_string()]).args(args).output();
         let output = output.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        // In between, none of them exists.
+        // There are moments in which none of the probes exists.
         let said =
             said.replace("dtrace: failed to match script:::: No probe matches description\n", "");
         assert_eq!((&*said, output.status.code()), ("", Some(0)), "{args:?}");

@@ -84,7 +84,7 @@ fn pairs_with_an_id_are_slices_that_may_overlap() {
     assert!(begins.iter().any(|begin| begin == users), "{events:?}");
     assert!(begins.iter().any(|begin| begin == carts), "{events:?}");
     let ends = of_phase(&events, "e");
-    // Each slice ends once, and what has not begun does not end.
+    // Each slice has one end, and an end without a beginning is not drawn.
     assert_eq!((begins.len(), ends.len()), (begins.len(), begins.len()), "{events:?}");
     assert!(ends.iter().all(|end| !end.contains("query 3")), "{events:?}");
     let events_of = of_phase(&events, "i");

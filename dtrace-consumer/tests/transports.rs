@@ -17,7 +17,7 @@ use dtrace_protocol::{
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
     7       proc                m\u{fffd}                                 f exec\n";
 
-/// Answers as a framework does that has one probe, until the line ends. Returns what it was asked last.
+/// Answers like a framework with one probe, until the connection is closed. Returns the last request.
 fn answer(mut line: impl Read + Write, version: u32) -> String {
     let mut last = String::new();
     let mut decoder = Decoder::new([0; 512]);
@@ -42,7 +42,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
             writer.push(&probe).unwrap();
         }
         let length = writer.seal(&mut bytes).unwrap();
-        // Noise between the frames is passed over.
+        // Sends other data between the frames, which dtrace must skip.
         let sent = line.write_all(b"login: \0").and_then(|()| line.write_all(&bytes[..length]));
         // A client that closes the connection does not wait for the answer.
         if sent.is_err() {
@@ -70,7 +70,7 @@ fn fails(address: &str, args: &[&str], error: &str) {
     assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
 }
 
-/// A peer at a socket, for one connection after the other.
+/// Starts a peer at a socket that serves one connection after the other. Returns its address.
 fn listening(folder: &Path, serve: impl Fn(UnixStream) + Send + 'static) -> String {
     let socket = folder.join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -101,7 +101,7 @@ fn a_serial_device() {
     rustix::pty::grantpt(&device).unwrap();
     rustix::pty::unlockpt(&device).unwrap();
     let name = rustix::pty::ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
-    // Held open, or the other end would see it closed between two programs.
+    // The test keeps the terminal open, because otherwise the peer would read its end between two runs of dtrace.
     let _held = File::open(&name).unwrap();
     thread::spawn(move || answer(File::from(device), VERSION));
     lists(&format!("serial:{name},38400"));
@@ -201,7 +201,8 @@ fn command_lines_that_are_wrong() {
     assert_eq!(run(&["--connect", "exec:true"]), (Some(1), "dtrace: no probes specified\n".into()));
 }
 
-/// A kernel whose every second of switching buffers has a record, up to the third one, which is its last.
+/// Serves a kernel that returns a record each time its buffer is read. The first answer is damaged; instead of the third one, the
+/// kernel ends the connection with a message.
 fn records(mut line: UnixStream) {
     let mut decoder = Decoder::new([0; 512]);
     let (mut byte, mut taken) = ([0], 0);
@@ -289,13 +290,13 @@ fn a_damaged_answer_is_told() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// However dtrace ends, the processes that `exec:` has started end, and those that they have started.
+/// However dtrace ends, the processes that `exec:` has started end as well, with their children.
 #[test]
 fn a_command_does_not_outlive_dtrace() {
     use std::io::{BufRead as _, BufReader};
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ids");
-    // The shell, which says nothing, and a child of its.
+    // The script runs a shell that sends no data, and a child of the shell.
     let script = format!("sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait", file.display());
     let mut dtrace = Command::new(env!("CARGO_BIN_EXE_dtrace"))
         .args(["--connect", &format!("exec:{script}"), "-l"])

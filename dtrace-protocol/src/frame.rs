@@ -32,12 +32,13 @@ pub const OVERHEAD: usize = HEADER + SUM;
 /// The channel on which no framework answers, for other data on the line.
 pub const OTHERS: u8 = 255;
 
-/// Returns the greatest encoded size of a frame with this number of bytes, including the checksum.
+/// Returns the greatest size of an encoded frame with its terminating zero byte. `len` is the size of the frame before encoding,
+/// including the checksum.
 pub const fn encoded_len(len: usize) -> usize {
     len + len / 254 + 2
 }
 
-/// Returns the greatest number of bytes in a frame whose encoded size is at most this.
+/// Returns the greatest size of a frame, including the checksum, whose encoded size is at most `encoded`.
 pub const fn decoded_len(encoded: usize) -> usize {
     let len = encoded.saturating_sub(2);
     len - len.div_ceil(255)
@@ -46,7 +47,7 @@ pub const fn decoded_len(encoded: usize) -> usize {
 /// The header of every frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// The consumer, if several share the line.
+    /// The number of the channel: it identifies the consumer if several consumers share the line.
     pub channel: u8,
     /// The number of the request, which its consumer chose; a reply has the number of its request.
     pub seq: u32,
@@ -79,7 +80,7 @@ impl fmt::Display for FrameError {
 
 impl core::error::Error for FrameError {}
 
-/// A message or an item does not fit.
+/// The error if a message, an item or a frame does not fit into its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TooLong;
 
@@ -99,10 +100,10 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// Begins a frame with a message in a buffer.
+    /// Begins a frame in `buffer`, and writes the header and the message.
     ///
     /// # Errors
-    /// If the buffer is too small for the message and the checksum.
+    /// If the buffer is too small for the header, the message and the checksum.
     pub fn new<T: Serialize>(
         buffer: &'b mut [u8],
         header: Header,
@@ -142,8 +143,8 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Encodes the frame into `line`, and returns its length. `line` needs at most [`encoded_len`] of the buffer's
-    /// length.
+    /// Encodes the frame into `line`, and returns the encoded length. `line` never needs more bytes than [`encoded_len`] returns
+    /// for the length of the buffer.
     ///
     /// # Errors
     /// If `line` is too small.

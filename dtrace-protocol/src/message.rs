@@ -127,7 +127,7 @@ pub enum Request<'a> {
     Declared {
         /// The number of the module.
         index: u32,
-        /// The position in its text: 0, or that of the last answer.
+        /// The position in the module's text: 0, or [`Declared::next`] of the last answer.
         at: u32,
     },
     /// Requests a variable or function of the kernel by its name. Answer: [`Reply::Symbol`].
@@ -145,7 +145,7 @@ pub enum Request<'a> {
         /// Only options with this number or a greater one.
         from: u32,
     },
-    /// Requests the text whose functions this line may trace. Answer: [`Reply::FunctionText`].
+    /// Requests the machine code (text) whose functions this line may trace. Answer: [`Reply::FunctionText`].
     FunctionText,
     /// Sends functions to trace, on an open channel: [`FunctionSite`]s, which follow as items. Each becomes a site of a
     /// probe `entry` or `return` of the provider `fbt`, until the channel is closed. Answer: [`Reply::Functions`].
@@ -177,7 +177,7 @@ pub enum SnapshotOf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reply<'a> {
-    /// To [`Request::Hello`].
+    /// Answers [`Request::Hello`].
     Hello {
         /// [`VERSION`] of the framework.
         version: u32,
@@ -198,34 +198,34 @@ pub enum Reply<'a> {
     },
     /// The request was successful.
     Done,
-    /// To [`Request::List`]. Items: [`Probe`].
+    /// Answers [`Request::List`]. Items: [`Probe`].
     Probes,
-    /// To [`Request::Describe`].
+    /// Answers [`Request::Describe`].
     Detail(#[serde(borrow)] Detail<'a>),
-    /// To [`Request::Argument`]: `None` after the last argument.
+    /// Answers [`Request::Argument`]: `None` after the last argument.
     Argument(#[serde(borrow)] Option<Argument<'a>>),
-    /// To [`Request::Sites`]. Items: [`Site`].
+    /// Answers [`Request::Sites`]. Items: [`Site`].
     Sites,
     /// Answers the last piece of a [`Request::Program`].
     Matched {
         /// The number of enabled probes (ECBs) of all clauses.
         probes: u32,
     },
-    /// To [`Request::Status`].
+    /// Answers [`Request::Status`].
     Status(Status),
-    /// To [`Request::Go`] and [`Request::Stop`]: the CPU on which `dtrace:::BEGIN` or `dtrace:::END` fired.
+    /// Answers [`Request::Go`] and [`Request::Stop`]: the CPU on which `dtrace:::BEGIN` or `dtrace:::END` fired.
     On {
         /// The CPU, from 0.
         cpu: u32,
     },
-    /// To [`Request::Eprobe`]. Items: [`Datum`], in the order of the actions.
+    /// Answers [`Request::Eprobe`]. Items: [`Datum`], in the order of the actions.
     Eprobe {
         /// The probe's id.
         probe: u32,
         /// The size of one record in bytes, including its header.
         size: u32,
     },
-    /// To [`Request::Aggregation`]. Items: [`Datum`]: the number of the variable, the keys, the value.
+    /// Answers [`Request::Aggregation`]. Items: [`Datum`]: the number of the variable, the keys, the value.
     Aggregation {
         /// The number of its variable.
         variable: u32,
@@ -234,12 +234,12 @@ pub enum Reply<'a> {
         /// The size of one tuple in bytes, including its header.
         size: u32,
     },
-    /// To [`Request::Format`].
+    /// Answers [`Request::Format`].
     Bytes {
         /// The next bytes; none after the last.
         bytes: &'a [u8],
     },
-    /// To [`Request::Snapshot`].
+    /// Answers [`Request::Snapshot`].
     Snapshot {
         /// The size in bytes of the contents of the switched buffer.
         size: u32,
@@ -254,11 +254,11 @@ pub enum Reply<'a> {
         /// The bytes from the requested offset on, [packed](crate::packed): a multiple of eight bytes, or all.
         bytes: &'a [u8],
     },
-    /// To [`Request::Run`].
+    /// Answers [`Request::Run`].
     Run(Run),
-    /// To [`Request::Symbol`] and [`Request::SymbolNamed`]: `None` if there is no such symbol.
+    /// Answers [`Request::Symbol`] and [`Request::SymbolNamed`]: `None` if there is no such symbol.
     Symbol(#[serde(borrow)] Option<Symbol<'a>>),
-    /// To [`Request::Data`]. Items: [`Datum`].
+    /// Answers [`Request::Data`]. Items: [`Datum`].
     Data {
         /// The total number of data.
         count: u32,
@@ -269,12 +269,13 @@ pub enum Reply<'a> {
         /// The size of one record or tuple in bytes, including its header.
         size: u32,
     },
-    /// To [`Request::Declared`]: `None` if there is no such module. A module without a probe that this line may see has
-    /// neither name nor text.
+    /// Answers [`Request::Declared`]: `None` if there is no such module. If this line may see none of the module's probes, name
+    /// and text are empty.
     Declared(#[serde(borrow)] Option<Declared<'a>>),
-    /// To [`Request::Options`]. Items: [`RunOption`].
+    /// Answers [`Request::Options`]. Items: [`RunOption`].
     Options,
-    /// To [`Request::FunctionText`]. Items: the addresses in the file (`u64`) of the functions that the breakpoint handler calls.
+    /// Answers [`Request::FunctionText`]. Items: the addresses in the file (`u64`) of the functions that the breakpoint handler
+    /// calls, which must not be traced.
     FunctionText {
         /// The build ID.
         build_id: &'a [u8],
@@ -283,7 +284,7 @@ pub enum Reply<'a> {
         /// The number of bytes below the stack pointer to which a traced instruction may store.
         free_stack: u32,
     },
-    /// To [`Request::Functions`]. Items: [`RefusedFunction`]. All other sites of the request were accepted.
+    /// Answers [`Request::Functions`]. Items: [`RefusedFunction`]. All other sites of the request were accepted.
     Functions,
 }
 
@@ -346,7 +347,7 @@ pub struct Probe<'a> {
 /// An instruction at the boundary of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionSite<'a> {
-    /// The probe; `None` if it is that of the item before.
+    /// The probe; `None` if the site belongs to the same probe as the previous item.
     #[serde(borrow)]
     pub probe: Option<FunctionProbe<'a>>,
     /// The address of the instruction in the file.
@@ -492,11 +493,11 @@ pub struct Run {
     pub dynamic_drops_dirty: u64,
     /// Drops of speculative records.
     pub speculation_drops: u64,
-    /// Requests for a speculation that failed because all were being cleaned.
+    /// Requests for a speculation that failed because all buffers were being committed or discarded.
     pub speculations_busy: u64,
-    /// Requests for a speculation that failed because programs used all of them.
+    /// Requests for a speculation that failed because all buffers were in use.
     pub speculations_unavailable: u64,
-    /// The number of executions of clauses that a fault has stopped.
+    /// The number of times that a fault has aborted a clause.
     pub errors: u64,
     /// The number of full buffers with policy `fill`.
     pub filled: u64,
@@ -529,7 +530,7 @@ pub struct Symbol<'a> {
 /// A part of the declarations of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declared<'a> {
-    /// The module in the descriptions of its probes.
+    /// The module's name, as the descriptions of its probes contain it.
     pub module: &'a [u8],
     /// The text from the requested position on, without NULs.
     pub text: &'a [u8],

@@ -10,8 +10,8 @@
 //! | 255 | the eight bytes of the word, a count, and this number of further words, unpacked |
 //! | other | the bytes that are not zero |
 //!
-//! The last word is padded with zeroes. This is the packing of Cap'n Proto ("Packing" in its encoding specification). A record of two
-//! small numbers takes about 16 bytes instead of 32, and the unused end of a string two.
+//! The last word is padded with zeroes. This is the packing of Cap'n Proto ("Packing" in its encoding specification). A record
+//! of two small numbers takes about 16 bytes instead of 32, and the unused end of a string takes two bytes.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub const WORD: usize = 8;
 /// The most words that a count after a tag can add.
 const MOST: usize = u8::MAX as usize;
 
-/// The packed bytes end within a word, or have more words than there is room for.
+/// The error if packed bytes end within a word, or if the unpacked words do not fit into the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Malformed;
 
@@ -32,8 +32,8 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// Packs the bytes from the beginning as far as there is room. Returns the number of bytes, which is a multiple of [`WORD`] or all, and
-/// the number of packed bytes.
+/// Packs bytes from the beginning of `bytes` until `out` is full. Returns the number of bytes that it packed, which is a multiple
+/// of [`WORD`] or the length of `bytes`, and the size of the result.
 pub fn pack(bytes: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut taken, mut written) = (0, 0);
     while let (Some(rest @ [_, ..]), Some(room)) = (bytes.get(taken..), out.get_mut(written..)) {
@@ -43,8 +43,8 @@ pub fn pack(bytes: &[u8], out: &mut [u8]) -> (usize, usize) {
     (taken.min(bytes.len()), written)
 }
 
-/// Packs the first word, and the further words that the count after its tag covers. Returns the number of words and of
-/// packed bytes; `None` if there is no room.
+/// Packs the first word, and the further words that the count after its tag covers. Returns the number of words, and the size of
+/// the result; `None` if there is no room.
 #[inline]
 fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
     let word = first_word(bytes);
@@ -69,7 +69,7 @@ fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
         }
         return Some((1, 1 + at));
     }
-    // A word with one zero byte takes eight bytes by itself, too.
+    // A word with one zero byte would take eight bytes when packed on its own, so it is no longer if it is stored unpacked.
     let is_dense = |next: &&[u8; WORD]| self::tag(u64::from_le_bytes(**next)).count_ones() >= 7;
     let further = bytes.as_chunks::<WORD>().0.iter().skip(1).take(MOST);
     let count = further.take_while(is_dense).count();

@@ -17,7 +17,7 @@
 //!
 //! A peer without the key, with another version, or with other data receives the [`refusal`]: `PREAMBLE`, a length of
 //! 0, and a frame of [`Reply::Gone`] for consumers that do not know this layer. Then the connection is closed. After an
-//! error behind the handshake, the connection is closed without an answer.
+//! error after the handshake, the connection is closed without an answer.
 //!
 //! # Security properties
 //!

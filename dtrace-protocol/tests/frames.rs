@@ -1,4 +1,4 @@
-//! Frames: what goes in comes out, and whatever else arrives is noticed, and survived.
+//! Frames: the receiver gets the sent messages unchanged, detects damaged or other data, and receives the next frame after them.
 
 use dtrace_protocol::frame::{OVERHEAD, channel_of, decoded_len, encoded_len};
 use dtrace_protocol::{
@@ -113,7 +113,7 @@ fn items_that_are_none_end_the_list() {
     let (_, items) = frame.message::<Reply<'_>>().unwrap();
     let items: Vec<_> = items.iter::<Probe<'_>>().collect();
     assert_eq!(items, [Ok(probe), Err(FrameError::Content)]);
-    // What takes no bytes is no item.
+    // A value without bytes is not an item.
     let (_, items) = frame.message::<Reply<'_>>().unwrap();
     assert_eq!(items.iter::<()>().count(), 1);
 }
@@ -170,7 +170,7 @@ proptest! {
         let (mut bytes, expected) = sample();
         let at = at.index(bytes.len() - 1);
         bytes[at] ^= 1 << bit;
-        // A flip may make a zero byte, that is two frames; neither may be taken for a message.
+        // A flipped bit can produce a zero byte, which splits the frame into two; neither is a valid message.
         let got = arrived(512, &bytes);
         prop_assert!(!got.contains(&expected));
         prop_assert!(got.iter().all(Result::is_err), "{:?}", got);

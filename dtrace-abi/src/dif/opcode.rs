@@ -129,7 +129,7 @@ pub enum Form {
 }
 
 impl Opcode {
-    /// Returns its fields.
+    /// Returns the form of the instruction: the fields that the opcode uses.
     pub const fn form(self) -> Form {
         use Opcode::*;
         match self {

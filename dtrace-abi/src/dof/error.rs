@@ -42,7 +42,7 @@ pub enum Problem {
     Size(u64),
     /// More sections than the limit.
     SectionCount(u32),
-    /// An offset that is not a multiple of this.
+    /// An offset that is not a multiple of this alignment.
     Alignment(u32),
     /// A section of an unknown kind that must be loaded.
     UnknownSection(u32),

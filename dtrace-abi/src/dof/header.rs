@@ -43,7 +43,7 @@ layout! {
         section_size: u32,
         /// The number of sections.
         section_count: u32,
-        /// The offset of their headers.
+        /// The offset of the section headers.
         section_offset: u64,
         /// The size in bytes of the loaded part, from the beginning of the file.
         load_size: u64,

@@ -65,13 +65,13 @@ layout! {
 }
 
 layout! {
-    /// The purpose of a section of relocations (`dof_relohdr_t`).
+    /// The header of a group of relocations: their section, and the section that they change (`dof_relohdr_t`).
     pub struct RelocHeader {
         /// Section of the strings.
         strings: u32,
         /// Section of the relocations.
         relocs: u32,
-        /// The section that they change.
+        /// The section that the relocations change.
         target: u32,
     }
 }
@@ -79,7 +79,7 @@ layout! {
 layout! {
     /// A relocation (`dof_relodesc_t`).
     pub struct Reloc {
-        /// Offset of the name of its object.
+        /// Offset of the name of the object to which the relocation refers.
         name: u32,
         /// A [`RelocKind`].
         kind: u32,

@@ -1,8 +1,8 @@
 //! Headers of sections.
 
-/// The index of no section (`DOF_SECIDX_NONE`).
+/// The index that means "no section" (`DOF_SECIDX_NONE`).
 pub const NO_SECTION: u32 = u32::MAX;
-/// The offset of no string (`DOF_STRIDX_NONE`).
+/// The offset that means "no string" (`DOF_STRIDX_NONE`).
 pub const NO_STRING: u32 = u32::MAX;
 /// The section is loaded (`DOF_SECF_LOAD`).
 pub const LOAD: u32 = 1;
@@ -41,7 +41,7 @@ numbered! {
 }
 
 impl SectionKind {
-    /// Returns whether kernels load it (`DOF_SEC_ISLOADABLE`).
+    /// Returns whether kernels load a section of this kind (`DOF_SEC_ISLOADABLE`).
     pub const fn is_loadable(self) -> bool {
         !matches!(self, Self::None | Self::Comments | Self::Source | Self::Utsname)
     }

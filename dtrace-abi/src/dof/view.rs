@@ -38,7 +38,7 @@ impl<'a> Dof<'a> {
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse), or such a section.
+    /// Those of [`parse`](Self::parse), or if the DOF contains such a section.
     pub fn parse_program(bytes: &'a [u8]) -> Result<Self, DofError> {
         let dof = Self::parse(bytes)?;
         for index in 0..dof.section_count() {
@@ -158,7 +158,7 @@ impl<'a> Dof<'a> {
         Difo::parse(self, index)
     }
 
-    /// Returns the string table of a DIFO, whose entries are bytes.
+    /// Returns the string table of a DIFO. Its alignment must be 1, and its entry size 0.
     fn strings(&self, index: u32) -> Result<Reader<'a>, DofError> {
         let data = self.data(index, SectionKind::Strtab)?;
         let Section { align, entry_size, .. } = self.section(index)?;

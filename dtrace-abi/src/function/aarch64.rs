@@ -7,7 +7,7 @@ pub use emulate::{Machine, Registers};
 /// The length in bytes of every instruction.
 pub const LEN: usize = 4;
 
-/// A general register by its number in instructions. 31 is the stack pointer or zero, as the instruction says.
+/// A general register by its number in instructions. Depending on the instruction, 31 is the stack pointer or zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(u8);
 
@@ -17,7 +17,7 @@ impl Register {
     /// The stack pointer, or zero.
     pub const STACK_OR_ZERO: Self = Self(31);
 
-    /// The register whose number is in the lowest five bits.
+    /// Returns the register whose number is in the lowest five bits.
     const fn of(bits: u32) -> Self {
         Self((bits & 31) as u8)
     }
@@ -60,7 +60,7 @@ pub enum Condition {
     },
 }
 
-/// An instruction that can be emulated. Targets count from the instruction itself.
+/// An instruction that can be emulated. The target of a branch is a distance in bytes from the instruction itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
     /// `nop`, `bti`, and hints that processors may ignore.

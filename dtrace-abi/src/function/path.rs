@@ -1,7 +1,7 @@
 //! The crate of a Rust function, from its demangled symbol.
 
-/// Returns the first crate that a path names: of the function, or of the type in `<T as Trait>::f`. If the type has no crate, because it
-/// is a parameter or a primitive type, this is the crate of the trait.
+/// Returns the first crate that a path names: the crate of the function, or of the type in `<T as Trait>::f`. Returns the crate
+/// of the trait if the type has no crate, because it is a parameter or a primitive type.
 pub fn first_crate(path: &str) -> Option<&str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut rest = path;
@@ -11,7 +11,7 @@ pub fn first_crate(path: &str) -> Option<&str> {
         let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
         let (word, behind) = from.split_at_checked(end)?;
         rest = behind;
-        // A crate has something below it. Words such as `mut`, `dyn`, and primitive types have not.
+        // In a path, `::` follows the name of a crate, but not `mut`, `dyn`, or a primitive type.
         if rest.starts_with("::") && !word.starts_with(|c: char| c.is_ascii_digit()) {
             return Some(word);
         }

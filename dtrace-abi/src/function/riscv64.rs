@@ -49,7 +49,7 @@ pub enum Condition {
     AboveOrEqual,
 }
 
-/// An instruction that can be emulated. Targets count from the instruction itself.
+/// An instruction that can be emulated. The target of a branch is a distance in bytes from the instruction itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
     /// `addi`: also `nop`, `mv` and `li`.

@@ -86,7 +86,7 @@ pub enum Base {
     Next,
 }
 
-/// An instruction that can be emulated. Relative targets count from the next instruction.
+/// An instruction that can be emulated. A relative target is a distance in bytes from the next instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
     /// `nop` of any length, `endbr64`.
@@ -104,7 +104,8 @@ pub enum Instruction {
         /// The number of bits that are moved.
         width: Width,
     },
-    /// `mov` to the red zone: the bytes below the stack pointer that a function without calls uses for its variables (System V ABI, 3.2.2).
+    /// `mov` to the red zone: the bytes below the stack pointer that a function without calls uses for its variables (System V
+    /// ABI, 3.2.2).
     Store {
         /// The source.
         from: Operand,
@@ -171,7 +172,7 @@ pub struct Decoded {
 pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     let mut cursor = Cursor { bytes, at: 0, rex: 0 };
     let instruction = cursor.instruction()?;
-    // Longer ones are invalid.
+    // Processors reject longer instructions.
     let length = u8::try_from(cursor.at).ok().filter(|length| *length <= 15)?;
     Some(Decoded { instruction, length })
 }
@@ -405,7 +406,8 @@ impl Cursor<'_> {
         })
     }
 
-    /// The width of an instruction whose even opcode is that for bytes.
+    /// Returns the width of an instruction by the lowest bit of its opcode: 0 means bytes. `None` if a register of a byte
+    /// instruction is the second byte of a register.
     fn only(&self, opcode: u8, registers: [Register; 2]) -> Option<Width> {
         if opcode & 1 != 0 {
             return Some(self.width());

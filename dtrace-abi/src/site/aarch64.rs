@@ -3,7 +3,7 @@
 
 use super::{Code, Encoding, JumpError, distance};
 
-/// The immediate of the breakpoint: the one that FreeBSD's kernel takes for DTrace's
+/// The immediate of the breakpoint. FreeBSD's kernel passes breakpoints with this immediate to DTrace
 /// (`sys/cddl/dev/fbt/aarch64/fbt_isa.h`, main).
 pub const BRK_IMMEDIATE: u32 = 0x40d;
 

@@ -48,7 +48,7 @@ impl Gen<'_, '_> {
         self.emit(Instr::var(op, number, register));
     }
 
-    /// Stores a value to the memory of another node.
+    /// Stores the value of `source`, which is in a register, to the address that `left` denotes.
     fn store_behind(&mut self, source: &Node, register: Register, left: &Node) -> Result<()> {
         let address = self.node_as(left, NodeFlags { by_ref: true, ..left.flags })?;
         self.store(source, register, left, address)?;

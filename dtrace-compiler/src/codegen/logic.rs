@@ -38,7 +38,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Strings are compared as signed, pointers as unsigned, and integers by their common type.
+    /// Returns whether operands are compared as signed: strings are, pointers are not, and integers by their common type.
     fn compares_signed(&self, left: &Node, right: &Node) -> bool {
         let session = &*self.session;
         if session.is_string(left) || session.is_string(right) {

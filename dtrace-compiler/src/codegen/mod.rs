@@ -39,7 +39,7 @@ struct Usage {
     writes: bool,
 }
 
-/// The greatest depth of a tree of nodes, with the nodes of inlines.
+/// The greatest depth of a tree of nodes, including the nodes of expanded inlines.
 const DEPTH: u32 = 1000;
 /// The greatest number of instructions: no kernel accepts a DOF with more.
 const CODE: usize = 1 << 16;
@@ -60,8 +60,8 @@ struct Gen<'s, 'a> {
     depth: u32,
     /// The place of the node that is being generated.
     place: Place,
-    /// The place that is stored with the instructions: that of the node. Within an inline or a translator, that of its
-    /// use in the program.
+    /// The place that is stored with the instructions: the place of the node. Within an inline or a translator, the place at
+    /// which the program uses it.
     origin: Place,
     /// The number of inlines and translators around the node.
     expanded: u32,

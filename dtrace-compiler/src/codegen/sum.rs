@@ -62,7 +62,7 @@ impl Gen<'_, '_> {
         self.with_int(op, register, size)
     }
 
-    /// Converts a value to the type of another node, if that is a scalar: truncates it, or extends it by its own sign.
+    /// Converts the value of `from` to the type of `to`, if that is a scalar: truncates it, or extends it by the sign of `from`.
     pub(super) fn convert(&mut self, from: &Node, to: &Node, register: Register) -> Result<()> {
         if !self.session.is_scalar(to) {
             return Ok(());

@@ -13,7 +13,7 @@ const INSTEAD: u8 = b'?';
 const MOST: u64 = 4096;
 
 impl Gen<'_, '_> {
-    /// `memstr(argN, '?', min(argM, most) + 1)`: no byte after the text is read.
+    /// Generates `memstr(argN, '?', min(argM, most) + 1)`, which reads no byte after the text.
     pub(super) fn text(&mut self, node: &Node, mapping: u8) -> Result<Register> {
         let address = self.word(mapping)?;
         let size = self.word(mapping + 1)?;

@@ -122,7 +122,7 @@ pub(super) fn with_difo(kind: Action, difo: Difo) -> Act {
     Act { kind, difo: Some(difo), keys: 0, arg: 0, name: None }
 }
 
-/// The action that records a value.
+/// Returns the action that records a value.
 pub(super) fn recorded(session: &mut Session<'_>, value: &Node, kind: Action) -> Result<Act> {
     let difo = codegen::generate(session, value)?;
     Ok(Act { name: session.argument_name(value), ..with_difo(kind, difo) })
@@ -229,7 +229,7 @@ fn aggregation(
     Ok(session.ident(ident).id)
 }
 
-/// The aggregation must have been assigned, by this program or an earlier one.
+/// Checks that this program or an earlier one has assigned the aggregation.
 pub(super) fn check_defined(
     session: &Session<'_>,
     node: &Node,

@@ -89,8 +89,8 @@ fn compile_one(
     Ok(ecb)
 }
 
-/// Cooks the predicate and the body. The body is first, because it may declare variables of the predicate; if a
-/// variable of the body is missing, the predicate is first.
+/// Cooks the predicate and the body. The body is cooked first, because it may declare variables that the predicate uses. If the
+/// body refers to an unknown variable, cooks the predicate first, so that its error has precedence, and then the body again.
 fn cook(
     session: &mut Session<'_>,
     clause: &Built,

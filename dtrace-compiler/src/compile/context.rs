@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::sema::{Probe, Session};
 use crate::surroundings::{Description, Matches, ProbeInfo, ProviderAttributes};
 
-/// Names whose attributes are those of the probe's provider.
+/// Names that get their attributes from the probe's provider.
 const NAMES: [&str; 5] = ["probeprov", "probemod", "probefunc", "probename", "args"];
 
 /// Enters the context of a probe description. `named` has the arguments that the clause uses by name.
@@ -69,7 +69,7 @@ pub(super) fn leave(session: &mut Session<'_>) {
     session.state.types.look_in(None);
 }
 
-/// Selects the declarations of the probe's module, which precede those of others.
+/// Selects the module whose declarations take precedence over those of other modules. Fails if they contain an error.
 fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     let room = session.types().room(module);
     let failed = room.and_then(|room| session.state.modules.get(room)?.failed.clone());
@@ -93,8 +93,8 @@ fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {
     }
 }
 
-/// Returns whether several probes can be compiled as one: their arguments must be stable, and the open parts of the
-/// description must not be.
+/// Returns whether a clause can be compiled once for several probes: the data of their arguments must be at least `Evolving`, and
+/// each part of the description that is a pattern must select names less stable than `Evolving`.
 fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
     let attributes = &info.attributes;
     let open = [

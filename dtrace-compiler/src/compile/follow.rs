@@ -15,7 +15,7 @@ fn is_destructive(act: &Act) -> bool {
         || act.kind == Action::DifExpr && act.difo.as_ref().is_some_and(|difo| difo.destructive)
 }
 
-/// The restrictions by the previous actions of a clause.
+/// The restrictions that previous actions of a clause impose on later ones.
 #[derive(Default)]
 pub(super) struct Follow {
     commits: bool,
@@ -24,7 +24,7 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// Adds the actions of a statement, and checks whether they may follow those before.
+    /// Checks that the actions of a statement may follow the previous actions, and adds them.
     pub fn add(&mut self, session: &Session<'_>, place: Place, actions: &[Act]) -> Result<()> {
         if self.commits && actions.iter().any(|act| act.kind.is_aggregation()) {
             let message = "aggregating actions may not follow commit( )";

@@ -1,7 +1,7 @@
 //! Compiles clauses that use arguments by name, once for each group of probes.
 //!
-//! The positions of an argument depend on the probe. So a clause with names is compiled once for each group of probes with the
-//! same arguments, under descriptions that match no other probes.
+//! The positions of an argument depend on the probe. So a clause with names is compiled once for each provider and probe name, or
+//! once for each module if the probes of that name have different arguments, under descriptions that match no other probes.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,8 @@ fn collect<'c>(node: &'c Node, region: &'static str, uses: &mut Uses<'c>) {
     }
 }
 
-/// Adds descriptions for the probes that a description matches: one for all with the same arguments.
+/// Adds descriptions for the probes that a description matches: one for each provider and probe name, or one for each of their
+/// modules if their arguments differ.
 fn group(
     description: &Description,
     place: Place,
@@ -107,7 +108,7 @@ fn group(
         match are_same(&probes) {
             true if is_exact => context(description.clone(), &probes[0].1),
             true => context(narrowed, &probes[0].1),
-            // Several modules declare a probe of this name.
+            // Modules declare probes of this name with different arguments.
             false => {
                 for (probe, info) in probes {
                     let module = literally(&probe.module);

@@ -10,7 +10,7 @@ use dtrace_abi::dif::CtfKind;
 use super::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 use crate::types::{Member, Type, TypeId, Types};
 
-/// Bytes of a pointer.
+/// The size of a pointer in bytes.
 const POINTER: u64 = 8;
 /// The greatest number of levels of structs, arrays or pointers.
 const DEEPEST: usize = 256;

@@ -65,8 +65,8 @@ pub enum DeclaredError {
 /// The number of dimensions in the description of each field.
 const DIMENSIONS: usize = 3;
 
-/// Returns the declarations of every kernel that knows the running process and the CPU: `psinfo_t`, `lwpsinfo_t`,
-/// `cpuinfo_t`, `curpsinfo`, `curlwpsinfo`, `curcpu` and the related ones of illumos, based on D's own variables.
+/// Returns declarations for every kernel that supports D's variables for the running process and the CPU: `psinfo_t`,
+/// `lwpsinfo_t`, `cpuinfo_t`, `curpsinfo`, `curlwpsinfo`, `curcpu` and the related ones of illumos, based on these variables.
 pub fn processes() -> Vec<u8> {
     let lines = include_str!("process.d").lines();
     lines.flat_map(|line| [b"text\t", line.as_bytes(), b"\n"].concat()).collect()
@@ -221,7 +221,7 @@ impl Struct {
     }
 }
 
-/// Returns whether a word is a name in C: other words would mean something else in a library.
+/// Returns whether a word is a name in C. Other words are refused, because they could be read as other D code.
 fn is_identifier(word: &str) -> bool {
     let mut bytes = word.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')

@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         self.eaten
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn first(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
         self.rest.get(1).copied()
     }
 
-    /// Eats the next byte.
+    /// Consumes the next byte, and returns it.
     pub fn bump(&mut self) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         eat
     }
 
-    /// Eats as long as bytes are wanted.
+    /// Consumes bytes as long as `wanted` accepts them.
     pub fn eat_while(&mut self, wanted: impl Fn(u8) -> bool) {
         while self.eat_if(&wanted) {}
     }

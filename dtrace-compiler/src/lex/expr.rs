@@ -1,4 +1,4 @@
-//! The vocabulary of everything but probe descriptions.
+//! The lexer for all text except probe descriptions.
 
 use super::{Cursor, Punct, TokenKind, comment, integer, is_blank, line_comment};
 
@@ -67,7 +67,7 @@ fn slash(cursor: &mut Cursor<'_>) -> TokenKind {
     }
 }
 
-/// A name; before a scope's backquote it may have dots in it, as names of modules do.
+/// Lexes a name. Before the backquote of a scope it may contain dots, because names of modules may.
 fn word(cursor: &mut Cursor<'_>) -> TokenKind {
     let run = cursor.rest().iter().take_while(|&&byte| is_word(byte) || byte == b'.').count();
     let run = &cursor.rest()[..run];
@@ -99,7 +99,7 @@ fn macro_name(cursor: &mut Cursor<'_>) -> TokenKind {
     kind
 }
 
-/// Returns the longer one of an integer and a floating-point number.
+/// Lexes a number: as a floating-point number if that is longer than the integer, otherwise as an integer.
 fn number(cursor: &mut Cursor<'_>) -> TokenKind {
     let (mut int, mut float) = (*cursor, *cursor);
     integer(&mut int);

@@ -1,7 +1,7 @@
 //! The lexer: a function from the rest of a source to the next token.
 //!
-//! It keeps no state and knows no names. The parser chooses one of D's two vocabularies with each call: that of probe
-//! descriptions, or that of everything else. Malformed text becomes a token of its own kind.
+//! It has no state, and does not look up names. The parser chooses one of D's two vocabularies with each call: the one for probe
+//! descriptions, or the one for all other text. Malformed text becomes a token of its own kind.
 
 mod cursor;
 mod expr;
@@ -13,7 +13,7 @@ pub use token::{Punct, Token, TokenKind, Vocabulary};
 
 /// Returns the first token of `rest`; at the end of the source, an empty [`TokenKind::End`].
 ///
-/// `line_start` says that `rest` begins a line: only there `#` begins a control line.
+/// `line_start` must be set if `rest` begins a line: only there `#` begins a control line.
 pub fn token(vocabulary: Vocabulary, rest: &[u8], line_start: bool) -> Token {
     let mut cursor = Cursor::new(rest);
     let kind = match line_start.then(|| control(&mut cursor)).flatten() {
@@ -26,7 +26,7 @@ pub fn token(vocabulary: Vocabulary, rest: &[u8], line_start: bool) -> Token {
     Token { kind, len: cursor.eaten() }
 }
 
-/// A control line, up to its end but without the newline.
+/// Lexes a control line, without the newline at its end.
 fn control(cursor: &mut Cursor<'_>) -> Option<TokenKind> {
     let indent = cursor.rest().iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\x0b' | b'\x0c'));
     let indent = indent.count();
@@ -38,7 +38,7 @@ fn control(cursor: &mut Cursor<'_>) -> Option<TokenKind> {
     Some(if interpreter { TokenKind::Blank } else { TokenKind::Control })
 }
 
-/// Eats a `//` comment, which libdtrace refuses. `//*` is not one: it ends a predicate and begins a comment.
+/// Consumes a `//` comment, which libdtrace refuses. `//*` is not a `//` comment: it ends a predicate and begins a `/*` comment.
 fn line_comment(cursor: &mut Cursor<'_>) -> bool {
     let mut ahead = *cursor;
     ahead.bump_by(2);

@@ -33,7 +33,7 @@ pub enum TokenKind {
     Word,
     /// `@name`, or `@` alone.
     Aggregation,
-    /// An integer, whose digits need not be of its base.
+    /// An integer. The lexer does not check that its digits are valid in its base.
     Int,
     /// A number with a point or an exponent.
     Float,
@@ -55,11 +55,11 @@ pub enum TokenKind {
     MacroVarStr,
     /// A description of probes.
     ProbeSpec,
-    /// The `/` that ends a predicate, with the blanks behind it.
+    /// The `/` that ends a predicate, with the blanks after it.
     EndPredicate,
     /// An operator, a bracket, or other punctuation.
     Punct(Punct),
-    /// A byte that begins nothing.
+    /// A byte that begins no token.
     Stray,
 }
 
@@ -72,7 +72,7 @@ macro_rules! puncts {
         }
 
         impl Punct {
-            /// All punctuation; a longer one precedes those with which it begins.
+            /// All punctuation. A longer text precedes its prefixes: `<<=` precedes `<<`.
             pub(super) const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Returns its text.

@@ -40,9 +40,9 @@ pub struct Options {
     pub integer_registers: u8,
     /// Tuple registers that the compiler uses (`tregs`).
     pub tuple_registers: u8,
-    /// Most frames of any stack (`maxframes`).
+    /// The greatest number of frames of any stack (`maxframes`).
     pub max_frames: Option<u32>,
-    /// Most bytes that one `alloca` with a constant size gets (`scratchsize`).
+    /// The greatest size in bytes that one `alloca` with a constant size may request (`scratchsize`).
     pub max_scratch: Option<u64>,
     /// DIFOs are listed (`verbose`, `-S`).
     pub list_difos: bool,

@@ -456,7 +456,7 @@ pub const ALL: &[OptionInfo] = {
     ]
 };
 
-/// Returns options with the defaults of all numbered ones.
+/// Returns options in which every numbered option has its default value.
 pub(super) fn defaults() -> Options {
     let mut options = Options::default();
     for option in ALL.iter().filter(|option| option.id().is_some()) {

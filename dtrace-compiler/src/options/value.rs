@@ -4,7 +4,7 @@ use dtrace_abi::option::UNSET;
 
 use super::error::OptionError;
 
-/// Parses a number in C's bases; returns it with the rest of the text.
+/// Parses a decimal, octal or hexadecimal number, as in C; returns it with the rest of the text.
 fn number(text: &str) -> Option<(i64, &str)> {
     let (base, begin) = match text.as_bytes() {
         [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => (16, 2),

@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `line "file" state`: the position of the next line.
+    /// Processes `line "file" state`, which sets the line number and the file of the next line.
     fn line_directive(&mut self, words: &[ControlWord]) -> Result<()> {
         let (line, rest) = match words {
             [ControlWord::Int(line), rest @ ..] => (*line, rest),
@@ -75,7 +75,7 @@ impl Parser<'_> {
             [] => {}
             [ControlWord::Str(file)] | [ControlWord::Str(file), ControlWord::Int(_), ..] => {
                 let file = String::from_utf8_lossy(file).into_owned();
-                // The name that a preprocessor gives its standard input is not the name of the file.
+                // If the preprocessor read its standard input, its name for the input is not the name of the source.
                 self.file = (!file.starts_with("/dev/fd/")).then_some(file);
             }
             _ => return self.error(ErrTag::PragmaMalform, MALFORMED_LINE),

@@ -38,7 +38,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses a type before a name, which is not part of its declarator.
+    /// Parses a type that precedes a name, such as `<psinfo_t *P>`. The name is not part of the type's declarator.
     pub(super) fn type_name_before_name(&mut self) -> Result<TypeName> {
         let specs = self.specs(Where::Type)?;
         let start = self.start()?;
@@ -280,7 +280,7 @@ impl Parser<'_> {
         self.depth_of_parts(declarator)
     }
 
-    /// The depth of a type is the length of its declarator.
+    /// Checks that a type is not too deep: its depth is the number of parts of its declarator.
     fn depth_of_parts(&mut self, declarator: &Declarator) -> Result<()> {
         let depth = self.depth;
         self.deepen(u32::try_from(declarator.parts.len()).unwrap_or(u32::MAX))?;

@@ -6,7 +6,7 @@ use crate::lex::Punct;
 use crate::place::Place;
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// An expression, and whether it may be before `=`.
+/// An expression, and whether it may be the left side of an assignment.
 type Operand = (Expr, bool);
 
 impl Parser<'_> {
@@ -24,7 +24,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// An expression without commas.
+    /// Parses an expression without comma operators.
     pub(super) fn assignment(&mut self) -> Result<Expr> {
         self.nested(|parser| {
             let start = parser.start()?;
@@ -45,7 +45,7 @@ impl Parser<'_> {
         Ok(self.conditional()?.0)
     }
 
-    /// `a ? b : c ? d : e`, of which libraries have chains of a hundred.
+    /// Parses `a ? b : c ? d : e`. Uses a loop, because libraries contain chains of a hundred conditions.
     fn conditional(&mut self) -> Result<Operand> {
         let mut start = self.start()?;
         let (mut test, unary) = self.binary(BinaryOp::OrOr.power())?;

@@ -33,7 +33,8 @@ pub trait Context {
     /// Returns whether a name is a type.
     fn is_type(&self, name: &str) -> bool;
 
-    /// Returns whether a name is a type only unless the program declares it: after `unsigned` it is no type.
+    /// Returns whether a name is a type only because of the conventional declarations. After a word such as `unsigned`, the name
+    /// is then not a type.
     fn is_weak_type(&self, name: &str) -> bool {
         let _ = name;
         false
@@ -42,7 +43,7 @@ pub trait Context {
     /// Returns whether a name is a variable or a function, even if a type has the same name.
     fn is_name(&self, name: &str) -> bool;
 
-    /// The arguments of the program; the first is its name.
+    /// Returns the arguments of the program; the first is its name.
     fn arguments(&self) -> &[String];
 
     /// Returns whether arguments that are missing are 0 or empty (`-x defaultargs`).
@@ -59,7 +60,7 @@ pub trait Context {
         false
     }
 
-    /// Returns whether a word outside of clauses is a probe even if a type is called so (`-x pspec`).
+    /// Returns whether a word outside of clauses is a probe even if a type has that name (`-x pspec`).
     fn prefer_probes(&self) -> bool;
 }
 
@@ -218,7 +219,7 @@ impl<'a> Parser<'a> {
         Ok(*self.peek()? == Lexeme::Punct(punct))
     }
 
-    /// Consumes the next token if it is this one.
+    /// Consumes the next token if it is `punct`.
     fn eat(&mut self, punct: Punct) -> Result<bool> {
         let eat = self.is(punct)?;
         if eat {
@@ -227,7 +228,7 @@ impl<'a> Parser<'a> {
         Ok(eat)
     }
 
-    /// Consumes the next token, which must be this one.
+    /// Consumes the next token, which must be `punct`.
     fn expect(&mut self, punct: Punct) -> Result<()> {
         if self.eat(punct)? { Ok(()) } else { self.unexpected() }
     }

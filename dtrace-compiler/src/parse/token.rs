@@ -22,7 +22,7 @@ pub(super) enum Lexeme {
     Ident(String),
     Type(String),
     Agg(String),
-    /// An integer; a macro argument's may have a sign.
+    /// An integer, with its sign if it is a macro argument with a sign.
     Int(IntLit, Option<Punct>),
     Str(Vec<u8>),
     ProbeSpec(String),
@@ -234,7 +234,7 @@ impl Parser<'_> {
         !self.names.contains(word) && !self.context.is_name(word) && self.known_type(word)
     }
 
-    /// Returns whether a type of this name exists: in this source, whose module is `D`, or from before.
+    /// Returns whether a type of this name exists: in this source, whose module is `D`, or in the parser's context.
     fn known_type(&self, name: &str) -> bool {
         self.types.contains(name.strip_prefix("D`").unwrap_or(name)) || self.context.is_type(name)
     }

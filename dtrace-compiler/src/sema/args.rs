@@ -126,7 +126,7 @@ impl Session<'_> {
         Some((own.or_else(|| self.type_named(name))?, user))
     }
 
-    /// Returns a node of a type, for queries.
+    /// Returns a node that has a type and nothing else, for functions that compare the types of nodes.
     pub fn type_node(&self, ty: TypeId) -> Node {
         *self.param(ty).node
     }

@@ -88,7 +88,7 @@ impl Session<'_> {
         self.error(ErrTag::OpIncompat, message)
     }
 
-    /// If one operand has an enum type, a name as the other operand may be an enumerator.
+    /// Resolves `right` as an enumerator, if `left` has an enum type with an enumerator of this name; otherwise returns `right`.
     fn enumerator(&mut self, op: BinaryOp, left: &Node, right: Box<Node>) -> Result<Box<Node>> {
         let Kind::Ident(name) = &right.kind else { return Ok(right) };
         if self.kind(left) != CtfKind::Enum || name.contains('`') {

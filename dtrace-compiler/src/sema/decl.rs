@@ -52,7 +52,7 @@ impl Session<'_> {
         Ok(ty)
     }
 
-    /// Refuses a type with too many levels.
+    /// Checks that a type does not have too many levels.
     pub fn check_depth(&self, ty: TypeId) -> Result<()> {
         if self.types().is_too_deep(ty) {
             let message = format!("type has more than {DEEPEST} levels");

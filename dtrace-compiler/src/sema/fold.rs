@@ -124,7 +124,7 @@ impl Session<'_> {
             BinaryOp::Or => l | r,
             BinaryOp::Xor => l ^ r,
             BinaryOp::And => l & r,
-            // Like the processor: only the lower six bits of the count.
+            // As on a processor, only the lower six bits of the count matter.
             BinaryOp::Shl => l.wrapping_shl(r as u32),
             BinaryOp::Shr => l.wrapping_shr(r as u32),
             BinaryOp::Add => l.wrapping_add(r),
@@ -145,8 +145,8 @@ impl Session<'_> {
         Ok(Some(node))
     }
 
-    /// Returns a constant in a type of another size. The upper bytes are cut off, but the sign is not
-    /// spread again (`dt_cast`, dt_parser.c).
+    /// Converts a constant to the size of another type. Truncation does not sign-extend the result from its new highest bit
+    /// (`dt_cast`, dt_parser.c).
     pub fn cast_constant(&self, to: &Node, value: &mut Node) {
         let Some(bits) = value.int() else { return };
         let (from_size, to_size) = (self.size(value).min(8), self.size(to).min(8));

@@ -10,7 +10,7 @@ use crate::suggest::closest;
 use crate::types::{Type, TypeId};
 
 impl Session<'_> {
-    /// `self->x` and `this->x` are variables; anything else is a member.
+    /// Cooks `->`: `self->x` and `this->x` are variables; anything else is a member.
     pub fn cook_arrow(&mut self, node: Node, how: Use) -> Result<Node> {
         if let Some(argument) = self.cook_named(&node)? {
             return Ok(argument);
@@ -38,7 +38,7 @@ impl Session<'_> {
         if how == Use::NONE { Ok(variable) } else { self.cook(variable, how) }
     }
 
-    /// `args.x` is an argument of the probe; anything else is a member.
+    /// Cooks `.`: `args.x` is an argument of the probe; anything else is a member.
     pub fn cook_dot(&mut self, node: Node) -> Result<Node> {
         match self.cook_named(&node)? {
             Some(argument) => Ok(argument),

@@ -25,7 +25,7 @@ pub(crate) fn name_in(node: &Node) -> Option<&str> {
 type Named = (IdentId, ProbeInfo, Found);
 
 impl Session<'_> {
-    /// Returns the name of the argument that a cooked node is, as a program writes it after `args.`.
+    /// Returns the name of the argument to which a cooked node refers, as a program writes it after `args.`.
     pub fn argument_name(&self, node: &Node) -> Option<String> {
         let (Kind::Arg { mapping, .. } | Kind::Text { mapping, .. }) = node.kind else {
             return None;
@@ -116,7 +116,7 @@ impl Session<'_> {
         self.cook_argument(Node::new(node.place, Kind::Int(0)), id, info, index)
     }
 
-    /// Returns text by address and length.
+    /// Returns the node of a text argument. The position has its address, the next position its length.
     fn text(&mut self, node: &Node, id: IdentId, info: &ProbeInfo, index: usize) -> Result<Node> {
         self.note_use(id, Use::READ);
         let kind = Kind::Text { ident: id, mapping: info.arguments[index].mapping };

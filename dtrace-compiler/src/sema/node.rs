@@ -35,13 +35,13 @@ pub(crate) enum Kind {
         mapping: u8,
         xlator: Option<(XlatorId, bool)>,
     },
-    /// An element of `args` that is text: the argument with its address; the next one is its length.
+    /// An element of `args` that is text: the argument with the address of the text. The next argument is the length.
     Text {
         ident: IdentId,
         mapping: u8,
     },
-    /// A pointer to an element of a slice in `args`: the argument with the slice's address, of which the next one is the length,
-    /// and the index.
+    /// A pointer to an element of a slice in `args`: the argument with the slice's address, and the index. The next argument is
+    /// the length of the slice.
     Element {
         ident: IdentId,
         mapping: u8,
@@ -96,7 +96,7 @@ impl Node {
         Self { place, kind, ty: None, flags: NodeFlags::default(), attr: Attribute::DEFAULT }
     }
 
-    /// Returns the nodes that it consists of.
+    /// Returns the operands: the nodes directly below this node.
     pub fn children(&self) -> Vec<&Self> {
         match &self.kind {
             Kind::Int(_)
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// The value of a constant.
+    /// Returns the value, if the node is a constant.
     pub const fn int(&self) -> Option<u64> {
         match self.kind {
             Kind::Int(value) => Some(value),
@@ -128,12 +128,12 @@ impl Node {
         }
     }
 
-    /// A constant that is greater than zero.
+    /// Returns the value, if the node is a constant that is greater than zero.
     pub fn positive(&self) -> Option<u64> {
         self.int().filter(|&value| value != 0 && (!self.flags.signed || value as i64 > 0))
     }
 
-    /// The variable, function or aggregation that it is.
+    /// Returns the name, if the node is a variable, symbol, function or aggregation.
     pub const fn ident(&self) -> Option<IdentId> {
         match self.kind {
             Kind::Var(id, _) | Kind::Sym(id) | Kind::Func(id, _) | Kind::Agg { ident: id, .. } => {

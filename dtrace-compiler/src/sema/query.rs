@@ -1,4 +1,4 @@
-//! Questions about nodes (libdtrace's `dt_node_is_*`, dt_parser.c).
+//! Properties of nodes (libdtrace's `dt_node_is_*`, dt_parser.c).
 
 use dtrace_abi::dif::{CtfKind, DifType, TypeKind};
 
@@ -30,7 +30,7 @@ impl Session<'_> {
         self.is_integer(node) || self.kind(node) == CtfKind::Pointer
     }
 
-    /// Returns whether it is arithmetic; in D only integers are.
+    /// Returns whether a node is arithmetic; in D only integers are.
     pub fn is_arith(&self, node: &Node) -> bool {
         self.is_integer(node)
     }
@@ -43,7 +43,7 @@ impl Session<'_> {
         )
     }
 
-    /// Returns whether it is a pointer to a type without a size: void, or a function.
+    /// Returns whether a node is a pointer to a type without a size: void, or a function.
     pub fn is_void_or_function_pointer(&self, node: &Node) -> bool {
         self.kind(node) == CtfKind::Pointer
             && self.types().target(self.ty(node)).is_some_and(|target| {
@@ -51,7 +51,7 @@ impl Session<'_> {
             })
     }
 
-    /// Returns whether it is a variable of unknown type, or a translated value.
+    /// Returns whether a node is a variable of unknown type, or a translated value.
     pub fn is_dynamic(&self, node: &Node) -> bool {
         if let Kind::Var(id, _) = &node.kind
             && let Some(inline) = &self.ident(*id).inline
@@ -77,13 +77,13 @@ impl Session<'_> {
         node.ty == Some(self.types().special().usymaddr)
     }
 
-    /// Returns whether it is a pointer to, or an array of, characters.
+    /// Returns whether a node is a pointer to, or an array of, characters.
     pub fn is_string_like(&self, node: &Node) -> bool {
         matches!(self.kind(node), CtfKind::Pointer | CtfKind::Array)
             && self.types().target(self.ty(node)).is_some_and(|target| self.types().is_char(target))
     }
 
-    /// Returns whether it is a pointer or an array, but not a string.
+    /// Returns whether a node is a pointer or an array, but not a string.
     pub fn is_pointer(&self, node: &Node) -> bool {
         !self.is_string(node) && matches!(self.kind(node), CtfKind::Pointer | CtfKind::Array)
     }
@@ -96,8 +96,8 @@ impl Session<'_> {
             && self.is_void_type(self.ty(node))
     }
 
-    /// Returns the common type of two nodes that can be compared or assigned as pointers: to void, to the same type, or
-    /// the constant 0.
+    /// Returns the common type of two nodes that can be compared or assigned as pointers: pointers to compatible types, or one
+    /// pointer to void, or one constant 0.
     pub fn pointer_type(&self, left: &Node, right: &Node) -> Option<TypeId> {
         if self.is_dynamic(left) || self.is_dynamic(right) {
             return None;
@@ -120,7 +120,7 @@ impl Session<'_> {
             .then(|| types.resolve(if right_void { left_ty } else { right_ty }))
     }
 
-    /// Returns whether a value of the right node's type can be passed where the left one's is expected.
+    /// Returns whether a value of the type of `right` can be assigned to the type of `left`.
     pub fn is_assignable(&self, left: &Node, right: &Node) -> bool {
         let both = |is: fn(&Self, &Node) -> bool| is(self, left) && is(self, right);
         if both(Self::is_integer)

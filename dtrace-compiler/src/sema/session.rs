@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns a name that a module declares and no program.
+    /// Returns the global name that a module declares; `None` for other scopes.
     pub fn lookup_in_modules(&self, scope: Scope, name: &str) -> Option<IdentId> {
         (scope == Scope::Global).then(|| self.state.name_of_module(name)).flatten()
     }

@@ -157,7 +157,7 @@ impl State {
         room
     }
 
-    /// Adds a module's types and constants, while its room is that of declarations.
+    /// Adds a module's types and constants. The module's room must be the one to which new declarations are added.
     pub fn declare_types(
         &mut self,
         room: usize,
@@ -185,13 +185,13 @@ impl State {
         self.modules[room].names.insert(name, id);
     }
 
-    /// Returns the name of the module whose declarations are compiled.
+    /// Looks up a name in the module whose declarations are being compiled.
     pub fn declared_name(&self, name: &str) -> Option<IdentId> {
         let module = self.types.declaring().and_then(|room| self.modules.get(room));
         module.and_then(|module| module.names.get(name).copied())
     }
 
-    /// Returns the name of the module whose probe is being compiled, or of any module.
+    /// Looks up a name in the module of the probe whose clause is being compiled, then in the other modules.
     pub fn name_of_module(&self, name: &str) -> Option<IdentId> {
         let find = |room: usize| self.modules.get(room)?.names.get(name).copied();
         self.types.order().find_map(find)

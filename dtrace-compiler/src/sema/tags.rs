@@ -80,7 +80,7 @@ impl Session<'_> {
         self.open.contains(&self.types().resolve(ty))
     }
 
-    /// Returns the type, after checking it, and the name of a member.
+    /// Checks a member, and returns its type and its name.
     fn member<'d>(
         &mut self,
         base: TypeId,
@@ -177,7 +177,7 @@ impl Session<'_> {
         Ok(id)
     }
 
-    /// Returns the value of an enumerator, from its expression or the one before it.
+    /// Returns the value of the expression of an enumerator, which may name an earlier enumerator of the same enum.
     fn enumerator_value(
         &mut self,
         defined: &HashMap<&str, i32>,

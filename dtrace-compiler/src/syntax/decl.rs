@@ -73,7 +73,7 @@ pub enum Spec {
         union: bool,
         /// Its tag.
         tag: Option<String>,
-        /// The place of the begin of its fields, or of the end of its name.
+        /// The place of the beginning of its fields, or of the end of its name.
         place: Place,
         /// Its fields, if it is defined here.
         fields: Option<Vec<Field>>,

@@ -68,7 +68,7 @@ pub struct Clause {
 pub enum ProbeSpec {
     /// The probes that a description matches.
     Description(String, Place),
-    /// The one with a number.
+    /// The probe with a number.
     Id(u64, Place),
 }
 

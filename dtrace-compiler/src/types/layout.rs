@@ -3,7 +3,7 @@
 use super::store::Types;
 use super::ty::{DEEPEST, Extent, Member, Type, TypeId};
 
-/// The largest size of a type in bytes: sums of offsets in bits do not overflow.
+/// The largest size of a type in bytes. The limit prevents overflow of sums of offsets in bits.
 const MOST: u64 = 1 << 48;
 
 impl Types {

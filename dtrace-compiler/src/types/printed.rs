@@ -1,5 +1,5 @@
-//! The description of the type of `print`'s data, by which another run of dtrace with other types identifies the type:
-//! the records of programs that were enabled at boot are shown by another run.
+//! The description of the type of data that `print` records. A program that was enabled at boot is read by another run of dtrace,
+//! which may have other types: it finds the type by this description.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -55,7 +55,7 @@ impl Types {
         shape
     }
 
-    /// Describes a type, and the types in it by their shapes.
+    /// Returns a text that describes a type, and contains the shapes of the types in it.
     fn describe(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> String {
         let mut to = self.name(id);
         if id == self.special.string {

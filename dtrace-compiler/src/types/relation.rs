@@ -111,17 +111,17 @@ impl Types {
         }
     }
 
-    /// Returns whether it is void, under any name.
+    /// Returns whether a type is void, under any name.
     pub(crate) fn is_void(&self, id: TypeId) -> bool {
         self.integer(id).is_some_and(|(bits, _)| bits == 0)
     }
 
-    /// Returns whether it is a signed character of eight bits, the element of strings.
+    /// Returns whether a type is a signed character of eight bits, the element of strings.
     pub(crate) fn is_char(&self, id: TypeId) -> bool {
         matches!(self.get(self.resolve(id)), Type::Int { bits: 8, char: true, signed: true, .. })
     }
 
-    /// Returns whether it is an integer whose size cannot be loaded as a whole.
+    /// Returns whether a type is an integer whose size cannot be loaded as a whole.
     pub(crate) fn is_bit_field(&self, id: TypeId) -> bool {
         self.integer(id).is_some_and(|(bits, _)| {
             bits % 8 != 0 || bits > 64 || !(bits == 0 || (bits / 8).is_power_of_two())

@@ -25,7 +25,7 @@ impl Types {
         self.rooms.declaring = room;
     }
 
-    /// Returns the room of declarations.
+    /// Returns the room to which new declarations are added.
     pub(crate) const fn declaring(&self) -> Option<usize> {
         self.rooms.declaring
     }
@@ -41,7 +41,7 @@ impl Types {
         near.into_iter().chain((0..self.rooms.rooms.len()).filter(move |&room| Some(room) != near))
     }
 
-    /// Names a type in the room of declarations.
+    /// Names a type in the room to which new declarations are added.
     pub(super) fn give_name(&mut self, name: String, id: TypeId) {
         match self.rooms.declaring.and_then(|room| self.rooms.rooms.get_mut(room)) {
             Some(room) => room.named.insert(name, id),
@@ -49,7 +49,7 @@ impl Types {
         };
     }
 
-    /// Records that a new type belongs to the room of declarations.
+    /// Records that a new type belongs to the room to which new declarations are added.
     pub(super) fn give_owner(&mut self, id: TypeId) {
         if let Some(room) = self.rooms.declaring {
             self.rooms.owners.insert(id, room);
@@ -66,7 +66,8 @@ impl Types {
         self.rooms.rooms.get(room)?.named.get(name).copied()
     }
 
-    /// Returns the type of a name: first in the room of declarations, then of D and programs, then of other modules.
+    /// Returns the type of a name. Searches the room to which new declarations are added, then the types of D and of programs,
+    /// then other modules.
     pub(super) fn find_name(&self, name: &str) -> Option<TypeId> {
         let own = self.rooms.declaring.and_then(|room| self.named_in(room, name));
         own.or_else(|| self.named.get(name).copied())
@@ -82,7 +83,7 @@ impl Types {
         matches!(self.get(id), Type::Record { .. } | Type::Enum { .. }).then_some(id)
     }
 
-    /// Returns the type of a name in the room of declarations.
+    /// Returns the type of a name in the room to which new declarations are added.
     pub(crate) fn declared(&self, name: &str) -> Option<TypeId> {
         match self.rooms.declaring {
             Some(room) => self.named_in(room, name),

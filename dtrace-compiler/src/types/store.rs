@@ -92,7 +92,7 @@ impl Types {
     }
 
     /// Returns the type of a name such as `unsigned long`, `struct s` or `const char **`. Blanks and qualifiers are
-    /// ignored, and every `*` is a pointer. `None` if there are more than 800.
+    /// ignored, and every `*` is a pointer. `None` if there are more than 800 `*`.
     pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
         self.lookup_with(name, Self::find_name)
     }

@@ -46,7 +46,7 @@ pub enum Type {
     Pointer(TypeId),
     /// An array of a number of elements.
     Array(TypeId, u32),
-    /// A function, of which D knows nothing else.
+    /// A function. D does not store its parameters or its result.
     Function,
     /// A struct or union.
     Record {
@@ -102,15 +102,15 @@ pub(crate) struct Special {
     pub function_pointer: TypeId,
 }
 
-/// Properties of a type that depend on other types. They are stored when the type is added, because a struct may
-/// contain another one along too many paths.
+/// Properties of a type that depend on other types. They are computed when the type is added, because the number of paths to a
+/// nested struct can grow exponentially.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extent {
     /// Of a struct or union: the alignment in bytes.
     pub(super) align: u64,
     /// The number of levels of the deepest member of a struct or union.
     pub(super) levels: u32,
-    /// Pointers and arrays from here to the next struct, union or plain type.
+    /// The number of pointers and arrays between this type and the next struct, union or plain type.
     pub(super) links: u32,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Rooms {
     pub(super) owners: HashMap<TypeId, usize>,
     /// The room to which new declarations are added; `None` for declarations of the program.
     pub(super) declaring: Option<usize>,
-    /// The room that is searched first: that of the module whose probe is compiled for.
+    /// The room that is searched first: the room of the module of the probe for which a clause is compiled.
     pub(super) near: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The machine that the real dtrace(1) ran on: its two providers, and nothing else.
+//! A description of the machine on which the real dtrace(1) ran: it has two providers, and no types or symbols.
 
 use dtrace_abi::stability::{Attribute, Class, Stability};
 use dtrace_compiler::surroundings::{

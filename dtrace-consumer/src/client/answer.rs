@@ -41,8 +41,8 @@ pub struct ArgType {
     pub native: String,
     /// The C type that programs see, if it differs.
     pub translated: Option<String>,
-    /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::Kernel) knows
-    /// one.
+    /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::Kernel) has the name of the
+    /// argument.
     pub name: Option<String>,
 }
 

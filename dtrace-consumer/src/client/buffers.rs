@@ -5,7 +5,7 @@ use dtrace_protocol::{Reply, Request, SnapshotOf, packed};
 use super::{Client, ClientError, Snapshot};
 use crate::budget::{OverBudget, Use};
 
-/// Most repetitions of the request for a piece that was damaged on the connection.
+/// The maximum number of repetitions of the request for a piece that was damaged on the connection.
 const TRIES: usize = 4;
 
 impl Client {

@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// Returns the peer's message from before the end of the connection, if there is one; otherwise this error.
+    /// Returns the message that the peer sent before it closed the connection, as an error; if there is none, returns `error`.
     fn last_words(&mut self, error: ClientError) -> ClientError {
         let none = self.seq.wrapping_add(1);
         match self.receive(none, Instant::now() + GOODBYE, |_, _| None::<()>) {

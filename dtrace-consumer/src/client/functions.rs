@@ -8,7 +8,7 @@ use super::{Client, ClientError};
 /// Size of a request in bytes: it fits the shortest frame that a framework accepts.
 const REQUEST: usize = decoded_len(512);
 
-/// The text of a kernel whose functions may be traced.
+/// The machine code (text) of a kernel whose functions this connection may trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionText {
     /// The build ID of the kernel.
@@ -39,7 +39,7 @@ pub struct FunctionSite<'a> {
 }
 
 impl Client {
-    /// Returns the text whose functions the kernel lets this connection trace.
+    /// Returns a description of the machine code whose functions the kernel lets this connection trace.
     ///
     /// # Errors
     /// The kernel does not let consumers trace functions; and those of [`open`](Self::open).

@@ -6,12 +6,12 @@ use super::{Client, ClientError, Symbol};
 use crate::budget::{DECLARED, Use};
 use crate::escape::name;
 
-/// Most modules with declarations.
+/// The maximum number of modules with declarations.
 const MODULES: u32 = 4096;
 /// Largest size of the declarations of a module in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// Most modules in a row that may replace the one whose declarations are read.
+/// The maximum number of times in a row that another module may replace the module whose declarations are being read.
 const AGAIN: u32 = 64;
 
 /// The declarations of a module for programs in D, in the format of `dtrace_compiler::declared`.
@@ -46,7 +46,7 @@ impl Client {
     }
 
     /// Returns the declarations of all modules for programs in D. Modules that this consumer may not see have no name. If modules
-    /// appear or disappear during the request, the result is that of the end.
+    /// appear or disappear during the request, the result describes the modules at its end.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -67,7 +67,7 @@ impl Client {
                 _ => None,
             });
             let more = match more {
-                // A kernel that does not know the request has no declarations.
+                // A kernel that does not support the request has no declarations.
                 Err(ClientError::Refused {
                     why: Why::NotUnderstood | Why::NotPermitted, ..
                 }) => None,
@@ -79,7 +79,7 @@ impl Client {
             };
             share.add((size_of::<Declared>() + more.module.len()) as u64)?;
             share.add(DECLARED * more.text.len() as u64)?;
-            // A piece must not be longer than the kernel has said.
+            // A piece must not be longer than the distance to the position of the next one.
             let strange = next < at
                 || next == at && next != end
                 || more.text.len() > (next - at) as usize

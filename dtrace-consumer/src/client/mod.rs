@@ -119,7 +119,7 @@ impl Client {
             decoder: Decoder::new(vec![0; FRAME]),
             received: vec![0; FRAME],
             arrived: 0..0,
-            // Answers to requests of an earlier client of this connection are skipped.
+            // A random start, so that answers to requests of an earlier client of this connection are recognised and skipped.
             seq: RandomState::new().build_hasher().finish() as u32,
             declared: budget.share(Use::Declarations),
             budget,

@@ -33,8 +33,8 @@ impl Client {
         }
     }
 
-    /// Returns the next probes after an ID (0: the first ones) that a description matches. None is skipped, and more may
-    /// follow.
+    /// Returns the next probes that a description matches, with IDs greater than `after`, in the order of IDs. The result may be
+    /// incomplete: repeat the request with the last ID, until it is empty.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -44,7 +44,7 @@ impl Client {
         })
     }
 
-    /// Returns the stability and argument types of a probe; `None` if it has disappeared, also if another one has its ID.
+    /// Returns the stability and argument types of a probe; `None` if it has disappeared, even if another probe has its ID now.
     ///
     /// # Errors
     /// See [`open`](Self::open).

@@ -56,7 +56,7 @@ impl Client {
         self.done("claim", Request::Claim)
     }
 
-    /// Returns the options that are set, by number, with their values; none if the kernel does not know the request.
+    /// Returns the options that are set, by number, with their values; none if the kernel does not support the request.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -189,7 +189,7 @@ impl Client {
         self.call("go", Request::Go, |reply, _| on(reply))
     }
 
-    /// Stops recording; what was recorded can still be read. Returns the CPU on which `dtrace:::END` fired.
+    /// Stops recording; the existing records can still be read. Returns the CPU on which `dtrace:::END` fired.
     ///
     /// # Errors
     /// See [`open`](Self::open).

@@ -120,7 +120,7 @@ fn failed(
         let probes = trace.kernel().ask(all).unwrap_or_default();
         hint::hint(description, &probes)
     });
-    // Functions that the description means, and that are not traced.
+    // Messages about functions that the description matches and that cannot be traced.
     let complaints = trace.kernel().function_complaints();
     let lines: Vec<String> =
         error.frame(text).into_iter().chain(similar).chain(unmatched).chain(complaints).collect();
@@ -142,7 +142,7 @@ fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {
     }
 }
 
-/// Reads all `.d` files of the folders, those of a folder in the order of their names.
+/// Reads all `.d` files of the folders, folder by folder, in the order of their names.
 fn libraries(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
     let mut files = Vec::new();
     for folder in &job.libraries {

@@ -34,7 +34,7 @@ pub enum DtraceError {
         /// The error.
         error: TraceError,
     },
-    /// The kernel answers no more after probes were enabled.
+    /// The kernel stopped answering after probes were enabled.
     #[error(
         "{0}. Since then probes are enabled: if the kernel hangs, check that its breakpoint handler passes each breakpoint to \
          resume_address, and continues at the returned address"
@@ -114,7 +114,7 @@ impl DtraceError {
         matches!(self, Self::Enable { error, .. } | Self::Go(error) if error.is_end_of_line())
     }
 
-    /// Suggests a cause if the kernel has not answered in time, as its probes were being enabled or are enabled.
+    /// Suggests a cause if the kernel has not answered in time, and the reason may be that its probes are enabled.
     pub(super) fn after_enabling(self) -> Self {
         let unanswered = match &self {
             Self::Enable { error: TraceError::Client(error), .. }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest time between two looks at the flag while a run waits.
+/// Longest time between two checks of the flag while a run waits.
 const BEAT: Duration = Duration::from_millis(50);
 
 /// A flag that a signal handler raises to end the run in order.
@@ -15,7 +15,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// A flag that is not raised.
+    /// Creates a flag that is not raised.
     pub const fn new() -> Self {
         Self { raised: AtomicBool::new(false), compiling: AtomicBool::new(false) }
     }

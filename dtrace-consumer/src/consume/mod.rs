@@ -96,7 +96,7 @@ pub fn run_all(
     }
 }
 
-/// Does something with each kernel; with several, prints each one's name first.
+/// Calls `f` for each kernel. If there are several kernels, prints the name of the kernel before each call.
 fn each(
     kernels: Vec<Prepared>,
     output: &mut dyn Output,
@@ -153,7 +153,7 @@ fn functions(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
     trace.trace_functions(functions).map_err(|error| failed(error.to_string()))
 }
 
-/// Prints which functions descriptions have matched and the kernel does not trace.
+/// Prints messages about functions that descriptions have matched and that the kernel does not trace.
 fn complain(trace: &Trace, output: &mut dyn Output) -> Result<(), DtraceError> {
     for line in trace.kernel().function_complaints() {
         output.message(&format!("{line}\n"))?;

@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::render::picture::{HeatMap, Perfetto, PictureError, flame_graph};
 use crate::render::{Aggregations, RenderError, Sink, View};
 
-/// Returns the sinks for the pictures and the export that a job asks for.
+/// Returns the sinks for the pictures and the export that a job requests.
 pub(super) fn sinks(job: &Job) -> Result<Vec<Box<dyn Sink>>, DtraceError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(file) = &job.perfetto {

@@ -88,7 +88,8 @@ impl<'a> Session<'a> {
         let mut matched = Matched::default();
         let several = kernels.len() > 1;
         let started = start_all(kernels, job, &mut sinks, &mut matched);
-        // A reader of these messages can rely on it that the probes are traced.
+        // The messages follow the start, so a script that waits for them can rely on it that tracing has begun. If the only
+        // kernel fails to start, the messages precede the error.
         if !quiet && (started.is_ok() || !several) {
             for (kind, name, probes) in &matched.0 {
                 sinks.message(&format!("{}\n", format::matched(kind, name, *probes)))?;
@@ -214,7 +215,8 @@ fn start_all(
         let name = kernel.name.take();
         let named = |error: DtraceError| error.of(name.as_deref());
         if several {
-            // The kernels that were started first trace already, and expect requests.
+            // The kernels that were started before trace already, and close a session without requests. So this kernel must
+            // answer in time.
             kernel.trace.kernel().limit_answers(limit);
         }
         if job.claim {

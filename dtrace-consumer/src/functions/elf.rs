@@ -19,9 +19,9 @@ use crate::system::reason;
 /// The module of functions that are not Rust.
 const OTHER: &str = "kernel";
 
-/// The largest size of all functions, in sizes of the text.
+/// The largest total size of all functions, as a multiple of the size of the text.
 const OVERLAP: u64 = 4;
-/// The largest size of all symbols in bytes.
+/// The largest total size of the names of all functions, in bytes.
 const NAMES: usize = 256 << 20;
 
 /// Why the functions of a file cannot be read.
@@ -37,7 +37,7 @@ pub enum ReadError {
     /// The file is for another architecture.
     #[error("functions of {0:?} are not supported; x86_64, aarch64 and riscv64 are")]
     Architecture(object::Architecture),
-    /// The symbols claim more text than there is, or their names are too long.
+    /// The functions together are larger than [`OVERLAP`] times the text, or their names are too long.
     #[error(
         "the file is damaged: its functions overlap too much, or their names are too long ({0} bytes)"
     )]
@@ -81,7 +81,7 @@ impl Functions {
 pub(super) struct Symbols {
     pub architecture: Architecture,
     pub build_id: Option<Vec<u8>>,
-    /// The functions in the order of their addresses. Each address is there once.
+    /// The functions in the order of their addresses. Each address occurs once.
     pub all: Vec<Symbol>,
 }
 

@@ -92,7 +92,7 @@ pub(super) fn find(architecture: Architecture, address: u64, text: &[u8]) -> Fou
     Found { entry, returns, calls: calls.filter(|target| !range.contains(target)).collect() }
 }
 
-/// Most instructions that may be executed before the site of an entry.
+/// The maximum number of instructions that may be executed before the site of an entry.
 const BEFORE: usize = 4;
 
 /// Returns the instruction at which the entry is traced: the first one, or if the kernel cannot emulate it, a later one that
@@ -108,7 +108,7 @@ fn entry<'i>(
     let before = instructions.iter().take(BEFORE).take_while(keeps).count();
     let reached = instructions.iter().take(before + 1);
     let found = reached.into_iter().find(|at| architecture.can_emulate(code(at)));
-    // If there is none, the first one is the obstacle.
+    // If the kernel can emulate none of these instructions, the caller reports the first one as the obstacle.
     let at = found.unwrap_or(first);
     let is_target = |address| first.address <= address && address <= at.address;
     let targets = instructions.iter().any(

@@ -25,7 +25,7 @@ pub struct Functions {
     pub architecture: Architecture,
     /// The build ID of the file, if it has one.
     pub build_id: Option<Vec<u8>>,
-    /// The functions in the order of their addresses. Each address is there once.
+    /// The functions in the order of their addresses. Each address occurs once.
     pub all: Vec<Function>,
 }
 

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `function` | the result: functions, sites and obstacles |
 //! | `elf` | reads symbols and text |
-//! | `name` | makes module and function of a symbol |
+//! | `name` | derives the names of module and function from a symbol |
 //! | `exits` | finds the instructions that leave a function |
-//! | `instruction` | what an instruction does to the flow of control |
+//! | `instruction` | the effect of an instruction on the flow of control |
 //! | `x86_64`, `aarch64`, `riscv64` | decodes the instructions of an architecture |
 //! | `listing` | prints functions and coverage |
 //! | `traced` | sends functions to a kernel |

@@ -1,4 +1,4 @@
-//! The module and the function of a symbol, as they are in probe descriptions.
+//! The names of module and function in probe descriptions, from a symbol.
 
 use dtrace_abi::function::first_crate;
 
@@ -33,7 +33,7 @@ impl Name {
     }
 }
 
-/// Returns a name of at most `most` bytes, with its begin and its end.
+/// Shortens a name to at most `most` bytes: keeps its beginning and its end, and replaces the middle by [`GAP`].
 fn shortened(name: &str, most: usize) -> String {
     if name.len() <= most {
         return name.to_owned();

@@ -11,10 +11,11 @@ use super::traced::Traced;
 use crate::client::{Client, ClientError};
 use crate::objects::{Objects, Text, TextFile};
 
-/// The beginning of the provider's name. Only descriptions with it match functions: others would read all files.
+/// The beginning of the provider's name. Other descriptions match no functions, because they would make dtrace read all files.
 const PROVIDER: &str = "pid";
 
-/// The functions of a process. A file is read when a description means it, and a function is decoded when one matches it.
+/// The functions of a process. dtrace reads a file when a description first refers to it, and decodes a function when a
+/// description first matches it.
 #[derive(Debug)]
 pub struct ProcessFunctions {
     objects: Rc<Objects>,

@@ -49,7 +49,7 @@ fn flow(address: u64, code: &[u8], before: &[&[u8]]) -> Flow {
     }
 }
 
-/// Returns the target of `auipc` and `jalr`, of which the second one is at the address.
+/// Returns the target of a pair of `auipc` and `jalr`; `address` is the address of the `jalr`.
 fn far(address: u64, target: Register, offset: i32, before: &[&[u8]]) -> Option<u64> {
     let last = before.last()?;
     match riscv64::decode(last)?.instruction {

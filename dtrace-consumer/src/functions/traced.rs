@@ -144,7 +144,7 @@ impl Traced {
         }
     }
 
-    /// Notes that something is not traced.
+    /// Counts a function or a file that is not traced, for the message with this reason.
     pub(super) fn note_missing(&mut self, reason: &'static str, what: &str) {
         self.missing.entry(reason).or_insert_with(|| (0, what.to_owned())).0 += 1;
     }

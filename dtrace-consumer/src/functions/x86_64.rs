@@ -29,7 +29,7 @@ pub(super) fn decode(address: u64, text: &[u8]) -> Result<Vec<Instruction>, usiz
     Ok(found)
 }
 
-/// Returns what an instruction does; `before` are the instructions before it.
+/// Returns the effect of an instruction on the flow of control; `before` are the instructions before it.
 fn flow(decoded: &iced_x86::Instruction, before: &[iced_x86::Instruction]) -> Flow {
     match decoded.flow_control() {
         FlowControl::Next => Flow::Next,

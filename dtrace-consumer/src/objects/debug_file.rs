@@ -68,7 +68,8 @@ struct Candidate {
     links: bool,
 }
 
-/// Reads the separate debug file of a mapped file, with at most `most` bytes of memory; `None` if it names none.
+/// Reads the separate debug file of a mapped file, with at most `most` bytes of memory; `None` if the mapped file has neither a
+/// build ID nor a `.gnu_debuglink`.
 pub(super) fn read(
     process: &Path,
     mapping: &Mapping,
@@ -140,7 +141,7 @@ fn open(root: &OwnedFd, candidate: &Candidate) -> Option<File> {
     openat(CWD, own, flags, Mode::empty()).ok().map(File::from)
 }
 
-/// Reads a file if it belongs to the mapped one.
+/// Reads a debug file if its mark matches the mapped file.
 fn load(
     file: &File,
     mark: &Mark,

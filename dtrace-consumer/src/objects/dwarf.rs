@@ -19,7 +19,7 @@ use super::part::{Metered, Part};
 
 /// The most functions at one address.
 const DEEPEST: usize = 64;
-/// The most functions around an address that are looked at; the innermost ones are shown.
+/// The maximum number of functions around an address that are examined; the innermost ones are shown.
 const NESTED: usize = 1024;
 /// The maximum number of ranges that a search examines for an address, from the last one that begins at or before it.
 const OVERLAPPING: usize = 64;

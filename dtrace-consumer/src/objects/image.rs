@@ -68,7 +68,7 @@ pub(super) struct Section {
 pub(super) struct Image {
     pub bytes: Vec<u8>,
     pub is_little: bool,
-    /// Offsets in the file, and the address of each first one in the file's own numbering.
+    /// The mapped segments: the range of offsets in the file, and the address of the first byte in the file's own numbering.
     pub segments: Vec<(std::ops::Range<u64>, u64)>,
     pub sections: Vec<Section>,
     charged: Share,
@@ -148,8 +148,8 @@ fn limited_to<T: Send + 'static>(
     })?
 }
 
-/// Opens the files that may be the mapped one: the mapping itself, which needs rights that root has, the program, and the path, if
-/// no symbolic link is on it.
+/// Opens the candidates for the mapped file: `/proc/PID/map_files`, which needs root, then the program's file, then the path, if
+/// it contains no symbolic link.
 fn candidates(
     process: &std::path::Path,
     addresses: &std::ops::Range<u64>,
@@ -218,7 +218,8 @@ pub(super) fn load(
     Ok(image)
 }
 
-/// The first bytes of a file of 64 bits, and the byte behind them of a little-endian one (System V ABI, gABI 4.3, "ELF Header").
+/// The first bytes of a 64-bit file, and the value of the next byte in a little-endian file (System V ABI, gABI 4.3, "ELF
+/// Header").
 const IDENT: [u8; 5] = *b"\x7fELF\x02";
 const LITTLE: u8 = 1;
 /// The type of a segment that is mapped (gABI 4.3, "Program Header").

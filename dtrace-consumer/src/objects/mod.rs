@@ -3,7 +3,8 @@
 //! The files belong to the process and are not trusted. dtrace opens a file without waiting and without following links; it must be
 //! the regular file that the system has mapped, or its separate debug file ([`debug_file`]). Only parts with names are read, and
 //! compressed parts are not. The readers of ELF and DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions
-//! have no names, and dtrace says so once. A wrong file makes wrong names. [`stacks`] and [`unwind`] find out why frames are missing.
+//! have no names, and dtrace prints one message. A wrong file gives wrong names. [`stacks`] and [`unwind`] find out why frames
+//! are missing.
 
 mod debug_file;
 mod dwarf;

@@ -15,7 +15,7 @@ use super::unwind::Unwind;
 const MOST: usize = 1024;
 /// The most steps of reading the unwind tables: they may have some ten thousand functions.
 const STEPS: u64 = 1 << 22;
-/// The functions of Rust's libraries begin like this. They are compiled with other options than the program.
+/// The beginnings of names of functions in Rust's libraries, which are compiled with other options than the program.
 const LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "<std::", "<core::", "<alloc::"];
 
 /// The stacks of a process.
@@ -31,7 +31,8 @@ pub(super) struct Stacks {
 }
 
 impl Objects {
-    /// Notes the return addresses of a stack of the process, the innermost first, whose callers are, or should be, in the stack.
+    /// Examines a stack of the process: the return addresses for which the stack should contain the caller as well, the innermost
+    /// first.
     pub fn note_stack(&self, frames: &[u64]) {
         if self.stacks.lonely.borrow().is_some() {
             return;

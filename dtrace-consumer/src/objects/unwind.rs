@@ -28,7 +28,7 @@ pub(super) struct Unwind {
 }
 
 impl Unwind {
-    /// Reads the table of contents; `None` without tables, or for another architecture.
+    /// Reads the addresses of the functions that the tables describe; `None` without tables, or for another architecture.
     pub fn new(file: &Rc<Metered>) -> Option<Self> {
         let Metered { image, meter } = &**file;
         let machine = image.machine()?;
@@ -51,8 +51,8 @@ impl Unwind {
         Some(Self { tables, bases, machine, pointer, functions })
     }
 
-    /// Returns whether the function at an address of the file keeps a frame pointer. `None` if the tables do not tell, or if the
-    /// function has no caller.
+    /// Returns whether the function at an address of the file keeps a frame pointer. `None` if the tables do not contain this, or
+    /// if the function has no caller.
     pub fn keeps_frame_pointer(&self, address: u64) -> Option<bool> {
         let before = self.functions.partition_point(|(start, _)| *start <= address);
         let (_, offset) = *self.functions.get(before.checked_sub(1)?)?;

@@ -6,7 +6,7 @@ use dtrace_abi::reader::{Field, Reader};
 use super::error::DumpErrorKind;
 use super::image::{Image, ImageError, Segment, Space};
 
-/// The memory of a framework. All positions are offsets from its begin.
+/// The memory of a framework. All positions are offsets from its beginning.
 #[derive(Debug)]
 pub(super) struct Memory<'i> {
     image: &'i Image,

@@ -12,10 +12,10 @@ use object::{Endianness, elf};
 
 use crate::system::reason;
 
-/// Most bytes that are read at a time.
+/// The maximum number of bytes that are read at a time.
 const CHUNK: usize = 1 << 20;
-/// Most bytes that are read from a dump, in multiples of its size: a consistent dump has each structure once, and only short parts
-/// are read twice.
+/// The maximum number of bytes that are read from a dump, as a multiple of its size: a consistent dump has each structure once,
+/// and only short parts are read twice.
 const TIMES: u64 = 4;
 
 /// Why a file cannot be read as a dump.
@@ -54,7 +54,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The address of its begin.
+    /// Returns the address of the segment's first byte in an address space.
     pub(super) const fn at(&self, space: Space) -> u64 {
         match space {
             Space::Virtual => self.virtual_at,

@@ -44,7 +44,7 @@ pub struct Cpu {
     pub records: Vec<u8>,
     /// Records that were dropped because the buffer was full.
     pub drops: u64,
-    /// Programs that ended with a fault.
+    /// The number of times that a fault has aborted a clause.
     pub errors: u64,
     /// The time of its last record.
     pub latest: u64,
@@ -54,7 +54,7 @@ pub struct Cpu {
     pub tuple_drops: u64,
 }
 
-/// Most messages about missing consumers of a framework.
+/// The maximum number of messages about missing consumers of a framework.
 const MISSING: usize = 64;
 
 /// Reads the sessions of all consumers that were tracing; adds messages about those that cannot be read.
@@ -101,7 +101,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
     all
 }
 
-/// Enablings, indexed by one of their numbers.
+/// Returns enablings, grouped by one of their numbers.
 fn by(all: Vec<Enabled>, number: impl Fn(&Enabled) -> u32) -> BTreeMap<u32, Vec<Enabled>> {
     let mut by: BTreeMap<u32, Vec<Enabled>> = BTreeMap::new();
     for of in all {
@@ -188,7 +188,7 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
     traced
 }
 
-/// The probe of an enabling.
+/// Returns the probe of an enabling.
 fn probe(memory: &Memory<'_>, enabled: &Enabled) -> Option<Probe> {
     let Header { names_at, names_size, provider_names_at, provider_name_size, .. } = memory.header;
     let index = u64::from(enabled.probe.checked_sub(1)?);
@@ -252,7 +252,7 @@ impl Traced {
         Some(())
     }
 
-    /// Records of the buffer that was being filled.
+    /// Reads the records of the buffer that the framework was filling.
     fn records(&self, memory: &Memory<'_>, cpu: &CpuNote, into: &mut Cpu) -> Read {
         let (note, state, words) = buffer(
             memory,
@@ -263,7 +263,7 @@ impl Traced {
         (into.drops, into.errors) = (state.drops, state.errors);
         let RecordsState { head, oldest, turning, .. } = state;
         let (older, newer) = match (turning.checked_sub(1), oldest) {
-            // Records before its end are whole, and the latest.
+            // While the ring wraps around, only the records from its beginning to the end of the last record are whole.
             (Some(end), _) => (0..0, 0..end),
             (None, u64::MAX) => (0..0, 0..head),
             (None, oldest) if oldest < head => {

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`Schedule`] | buffers of CPUs | records in order | dt_consume.c |
 //! | [`Consumer`] | records, aggregation buffers | data with their kinds; `clear`, `trunc`, `setopt` done | dt_consume.c, dt_aggregate.c, dt_handle.c |
-//! | [`Sink`] | those | [`Text`]: dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
+//! | [`Sink`] | data with their kinds | [`Text`]: dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
 //! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
 //! | | | [`picture::Perfetto`]: a timeline for the Perfetto UI | |
 //! | | | `Otlp`: metrics and logs for an OpenTelemetry collector | |

@@ -119,12 +119,13 @@ impl Trace {
         }
     }
 
-    /// Names the process of this machine that the kernel is, so that stacks have the names of its libraries and of inlined functions.
+    /// Sets the process ID of a kernel that is a process of this machine, so that stacks have the names of its libraries and of
+    /// inlined functions.
     pub fn set_process(&mut self, id: u32) {
         self.kernel.set_process(id);
     }
 
-    /// Names the kernel: D's variable `hostname`. Call this before compiling programs.
+    /// Sets the kernel's name, which is the value of D's variable `hostname`. Call this before compiling programs.
     pub fn set_host(&mut self, name: &str) {
         self.host = Some(name.to_owned());
     }
@@ -190,7 +191,7 @@ impl Trace {
         self.kernel.detail(probe)
     }
 
-    /// Reads D libraries. Libraries that depend on missing providers, modules or libraries are skipped; returns why.
+    /// Compiles D libraries. Skips libraries that depend on missing providers, modules or libraries, and returns the reasons.
     ///
     /// # Errors
     /// The compiler refuses a library, or the kernel or the connection failed.

@@ -15,13 +15,14 @@ use crate::client::{Client, ClientError, Snapshot};
 use crate::kernel::{DescriptionSource, Kernel};
 use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, World};
 
-/// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
+/// Longest time between two status requests. dtrace(1) waits up to a second, so it notices the end of a program with that delay.
 const BEAT: Duration = Duration::from_millis(20);
 
 /// The number of kernels up to which [`BEAT`] applies. With more kernels, the time is longer, up to the next constant.
 const GROUP: usize = 8;
 const SLOWEST_BEAT: Duration = Duration::from_millis(500);
-/// Longest time between two status requests while buffers fill quickly, and how long after a buffer was half full they do.
+/// Longest time between two status requests while buffers fill quickly; and the time for which that is assumed after a buffer was
+/// half full.
 const QUICK_BEAT: Duration = Duration::from_millis(5);
 const QUICK: Duration = Duration::from_secs(2);
 
@@ -131,7 +132,7 @@ pub struct Running {
     /// The unreported drops of each CPU. Buffers may be read more often, but drops are reported once per `switchrate`.
     drops: BTreeMap<u32, u64>,
     drops_reported: Timer,
-    /// The connection is lost: the kernel gets no request any more.
+    /// Whether the connection is lost: then the kernel gets no more requests.
     abandoned: bool,
     /// The unrecorded hits when the run began.
     unrecorded: Unrecorded,
@@ -320,7 +321,8 @@ impl Running {
         show(self.consumer.aggregations(), &self.consumer.view(&world))
     }
 
-    /// Returns whether the kernel ended the run itself: no record has an `exit` of a program.
+    /// Returns whether the kernel ended the run itself: no program has called `exit`, and the policy of the buffers is not `fill`
+    /// (under `fill`, a full buffer ends the run).
     pub fn was_ended(&self) -> bool {
         self.is_over() && self.consumer.exit_status().is_none() && !self.fills()
     }
@@ -391,7 +393,7 @@ impl Running {
             true => self.take_aggregations(sink),
             false => Ok(()),
         };
-        // If the connection broke during the second read, the records are here and can be shown.
+        // If the connection failed during the second read, dtrace has the records already and can show them.
         let shown = records.map_or(Ok(()), |records| self.show_records(records, sink));
         aggregated.and(shown)?;
         sink.flush()?;

@@ -194,7 +194,7 @@ fn tcp(addresses: &[SocketAddr]) -> io::Result<Line> {
     for address in addresses {
         match TcpStream::connect_timeout(address, LIMIT) {
             Ok(line) => {
-                // A request is one small write, and its answer is waited for.
+                // A request is one small write, and dtrace waits for its answer, so the system must send it at once.
                 line.set_nodelay(true)?;
                 return Line::new(line.into(), None);
             }

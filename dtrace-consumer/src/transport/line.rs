@@ -24,10 +24,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// The stream over a descriptor that goes both ways, or over two.
+    /// Creates a stream from one descriptor for both directions, or from two.
     ///
     /// # Errors
-    /// They cannot be made non-blocking.
+    /// A descriptor cannot be made non-blocking.
     pub fn new(input: OwnedFd, output: Option<OwnedFd>) -> io::Result<Self> {
         for fd in [Some(&input), output.as_ref()].into_iter().flatten() {
             fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
@@ -39,7 +39,7 @@ impl Line {
         self.output.as_ref().unwrap_or(&self.input).as_fd()
     }
 
-    /// The other side has closed the line; with the exit status of a child.
+    /// Returns the error that the peer has closed the stream, with the exit status of a child.
     fn closed(&mut self) -> TransportError {
         TransportError::Closed(self.child.as_mut().and_then(Child::ended))
     }

@@ -33,7 +33,7 @@ impl<T: Transport, F: FnOnce() + Send> Transport for Patient<T, F> {
                 self.say = Some(say);
             }
         }
-        // A caller with more time reads again, as after a signal.
+        // May return before `wait` is over without data, as after a signal: the caller then reads again.
         Ok(length)
     }
 

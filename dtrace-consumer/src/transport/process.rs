@@ -29,7 +29,7 @@ const LISTENS: u32 = 1 << 16;
 /// Longest wait for a socket whose queue of connections is full.
 const FULL: Duration = Duration::from_secs(5);
 
-/// Why there is no line to a process.
+/// Why dtrace cannot connect to a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// There is no process with this number.
@@ -136,7 +136,7 @@ fn connect_to(
     Ok(line)
 }
 
-/// The path of a peer, in a message.
+/// Returns the path of a peer in the form for messages: escaped.
 fn shown(path: &Path) -> String {
     escape::name(path.as_os_str().as_bytes())
 }
@@ -170,7 +170,7 @@ fn find(root: &Path, path: &Path) -> Result<OwnedFd, ProcessError> {
     }
 }
 
-/// The numbers of the sockets that a process has open.
+/// Returns the inode numbers of the sockets that a process has open.
 fn sockets(process: &Path) -> io::Result<Vec<u64>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(process.join("fd"))? {
@@ -199,7 +199,7 @@ fn listening(line: &[u8]) -> Option<(u64, &Path)> {
     Some((number.parse().ok()?, path)).filter(|_| listens)
 }
 
-/// Returns whether a socket is where `sdt-process` has its own: `sdt/PID`, or `sdt-UID/PID`.
+/// Returns whether a path is one that `sdt-process` uses for its socket: `sdt/PID`, or `sdt-UID/PID`.
 fn is_of_probes(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::file_name).map(OsStr::as_bytes);
     folder.is_some_and(|name| name == b"sdt" || name.starts_with(b"sdt-"))
@@ -270,7 +270,7 @@ mod tests {
         assert!(matches!(error, ProcessError::NoSocket(_)), "{error}");
     }
 
-    /// A process that takes no connection does not hold dtrace up.
+    /// A process that accepts no connection does not block dtrace.
     #[test]
     fn a_full_queue_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(error, "/\\u{1b}[31m is not a socket");
     }
 
-    /// This process listens, and the test asks for others.
+    /// This process listens at the socket, and the test connects with the numbers of other processes.
     #[test]
     fn only_the_process_that_was_named_is_traced() {
         let folder = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ pub enum SecureError {
 pub struct Secure<T> {
     inner: T,
     noise: TransportState,
-    /// The number of sent messages. The next field is that of received messages.
+    /// The number of sent messages; the next field is the number of received messages.
     sent: u64,
     received: u64,
     /// Bytes that have arrived and are not decrypted yet.

@@ -15,21 +15,21 @@ use dtrace_protocol::{
     SiteState, SnapshotOf, Status, Symbol, VERSION, Why, Writer,
 };
 
-/// Bytes of a frame, and of what it carries of something longer.
+/// The size of a frame in bytes, and the size of the parts of longer data.
 const FRAME: usize = 60 << 10;
 const PIECE: usize = 16 << 10;
 
 /// Descriptions of data, each with its bytes.
 pub type Data = Vec<(Datum, Vec<u8>)>;
 
-/// The answers.
+/// A hostile kernel, by the answers that it sends.
 #[derive(Clone, Debug)]
 pub struct Evil {
     /// All names that the kernel sends, except those of the existing probe.
     pub name: Vec<u8>,
     /// The claimed descriptions of the record, and its bytes.
     pub data: Data,
-    /// The one format.
+    /// The text of the only format.
     pub format: Vec<u8>,
     /// The claimed size of the record, if it differs from the real one.
     pub size: Option<u32>,
@@ -37,11 +37,11 @@ pub struct Evil {
     pub aggregation: Option<(u32, Data)>,
     /// Tuples of the aggregation, each with another key.
     pub tuples: u32,
-    /// Options of what it has enabled by itself.
+    /// The options of the program that the kernel has enabled by itself.
     pub options: Vec<(u32, i64)>,
-    /// Probes that it lists.
+    /// The number of probes that it lists.
     pub probes: u32,
-    /// Bytes of what each of its modules declares, and how many modules.
+    /// The size of the declarations of each of its modules in bytes, and the number of modules.
     pub declares: (u32, u32),
     /// The claimed description of a program.
     pub refuses: Option<&'static str>,
@@ -64,7 +64,7 @@ impl Default for Evil {
     }
 }
 
-/// A datum of an action of the first statement: its argument, and its bytes, behind those before.
+/// Returns a datum of an action of the first statement, with its argument and its bytes. [`lay_out`] sets its offset.
 pub fn datum(action: Action, arg: u64, format: u16, bytes: &[u8]) -> (Datum, Vec<u8>) {
     let size = bytes.len() as u32;
     let alignment = if size == 0 { 1 } else { 1 << size.trailing_zeros().min(3) };
@@ -72,7 +72,7 @@ pub fn datum(action: Action, arg: u64, format: u16, bytes: &[u8]) -> (Datum, Vec
     (datum, bytes.to_vec())
 }
 
-/// Puts data behind each other, and gives their descriptions, and the bytes from `begin` on.
+/// Lays out data one after the other, from the offset `begin` on. Returns their descriptions and their bytes.
 fn lay_out(data: &[(Datum, Vec<u8>)], begin: u32) -> (Vec<Datum>, Vec<u8>) {
     let (mut descs, mut all) = (Vec::new(), Vec::new());
     for (datum, bytes) in data {
@@ -85,12 +85,12 @@ fn lay_out(data: &[(Datum, Vec<u8>)], begin: u32) -> (Vec<Datum>, Vec<u8>) {
 }
 
 impl Evil {
-    /// A kernel with one record that contains these data.
+    /// Creates a kernel with one record that contains these data.
     pub fn records(data: Data) -> Self {
         Self { data, ..Self::default() }
     }
 
-    /// Runs dtrace on it; returns its output, its messages and its status.
+    /// Runs dtrace on the kernel; returns dtrace's output, its messages and its status.
     pub fn traced(self, args: &[&str]) -> (String, String, Option<i32>) {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("kernel");
@@ -217,7 +217,7 @@ impl Evil {
                 let which = usize::from(buffer == SnapshotOf::Aggregations);
                 let buffer = match buffer {
                     _ if at == 0 && std::mem::replace(&mut taken[which], true) => Vec::new(),
-                    // A clause that aggregates alone leaves no records.
+                    // A clause that only aggregates writes no records.
                     SnapshotOf::Records if self.aggregation.is_some() => Vec::new(),
                     SnapshotOf::Records => {
                         let header = RecordHeader { epid: 1, time_high: 0, time_low: 5 };

@@ -14,7 +14,7 @@ use kernel::{Data, Evil, datum};
 
 const PROGRAM: &str = "BEGIN { trace(1); }";
 
-/// A kernel for every action that has an effect, and the name of the action.
+/// Returns a kernel for each action that has an effect, and the name of the action.
 fn effects(file: &Path) -> Vec<(Evil, &'static str)> {
     let library =
         |action: LibAction, bytes: &[u8]| datum(Action::LibAct, action.number().into(), 0, bytes);
@@ -98,7 +98,7 @@ fn effects_of_other_programs_are_shown_and_not_performed() {
             "system" => format!("system(\"touch {path}\") (not performed)\n"),
             "freopen" => format!("freopen(\"{path}\") (not performed)\n"),
             "ftruncate" => "ftruncate() (not performed)\n".into(),
-            // Headings and the line's end are there, quiet or not.
+            // The other actions print no text. The heading and the newline are printed in any case.
             _ => ":BEGIN \n".into(),
         };
         assert!(printed.contains(&shown), "{name}: {printed}");
@@ -156,7 +156,7 @@ fn the_format_is_the_programs() {
     assert_eq!((&*out, &*err, status), ("x=7\n\n", "", Some(0)));
 }
 
-/// An element of an aggregation, as `@[1] = count()` has it.
+/// Returns the data of an element of an aggregation such as `@[1] = count()`.
 fn aggregation(variable: u64) -> Data {
     let number = datum(Action::DifExpr, 0, 0, &variable.to_le_bytes());
     let key = datum(Action::DifExpr, 0, 0, &1_u32.to_le_bytes());
@@ -226,7 +226,7 @@ fn no_terminal_obeys_a_kernel() {
         assert!(out.contains("ev\\u{1b}]0;owned\\u{7}\\u{9b}2J\\n\\u{202e}\\r"), "{out:?}");
         assert!(out.lines().all(|line| !line.starts_with("\\u{202e}")), "{out:?}");
     }
-    // Names of symbols, in what a program of the user's own shows.
+    // Names of symbols in the output of the user's own program.
     let frames: Vec<u8> = [0x10_u64, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
     let evil =
         Evil { name: HIDDEN.into(), ..Evil::records(vec![datum(Action::Stack, 2, 0, &frames)]) };

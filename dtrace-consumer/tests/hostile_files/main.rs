@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// The memory in use, and its maximum.
 static USED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time, because all share the counters.
+/// Locked by each test, because all tests share the counters.
 static ONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
@@ -28,23 +28,23 @@ fn add(bytes: usize) {
     PEAK.fetch_max(used, Ordering::Relaxed);
 }
 
-// SAFETY: all memory is the system's, with the layouts of the caller.
+// SAFETY: forwards all calls to the system's allocator, with the layouts of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -69,7 +69,7 @@ impl Mapped {
         std::fs::write(&path, bytes).unwrap();
         let file = File::open(&path).unwrap();
         let (protection, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
-        // SAFETY: a new mapping; nothing reads it.
+        // SAFETY: the address is null, so the mapping is new and replaces no other one. The test never reads it.
         let address =
             unsafe { mmap(std::ptr::null_mut(), bytes.len(), protection, flags, &file, 0) };
         let address = address.unwrap() as u64;
@@ -84,7 +84,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`; nothing refers to it.
+        // SAFETY: `new` created this mapping, and no reference to it exists.
         unsafe { munmap(self.address as *mut _, self.size) }.unwrap();
     }
 }
@@ -111,8 +111,8 @@ fn entry(code: u8, rest: &[u8]) -> Vec<u8> {
     [vec![code], everything(), rest.to_vec()].concat()
 }
 
-/// Asks for all names at an address of a hostile file, twice. Returns the names of functions and the message about a limit, if
-/// neither took more memory than the budget.
+/// Looks up all names at an address of a hostile file, twice. Returns the names of functions and the message about a limit.
+/// Asserts that neither lookup used more memory than the budget.
 fn names(bytes: &[u8], limit: u64) -> (Vec<Option<String>>, Option<String>) {
     let mapped = Mapped::new(bytes);
     let budget = Budget::new(limit);
@@ -354,7 +354,7 @@ fn only_the_mapped_file_is_read() {
     ];
     for other in others {
         other(&mapped.path);
-        // Root reads the mapped file itself, other users none.
+        // As root, dtrace reads the mapped file itself; as another user, it reads no file.
         let found = read(&mapped);
         assert!(found == ["f"] || found.is_empty() && !is_privileged, "{found:?}");
         let _ = std::fs::remove_file(&mapped.path);
@@ -386,7 +386,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A debug file has the names if it belongs to the mapped file, by the build ID or the checksum.
+/// dtrace uses the names of a debug file if it belongs to the mapped file, by the build ID or the checksum.
 #[test]
 fn separate_debug_files_have_names() {
     let entries = [entry(1, &[]), entry(2, b"separate\0"), vec![0, 0]].concat();

@@ -1,9 +1,9 @@
-//! A command line, and what came of it.
+//! The recorded cases: a command line, and its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One.
+/// A recorded case.
 #[derive(Debug)]
 pub struct Case {
     pub name: String,
@@ -59,7 +59,7 @@ impl Case {
         }
     }
 
-    /// Its words, with the shell's quotes removed.
+    /// Returns the words of the command line, with the shell's quotes removed.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let (mut word, mut quoted): (Option<String>, bool) = (None, false);

@@ -35,7 +35,7 @@ struct Dtrace {
     args: cli::DtraceArgs,
 }
 
-/// Runs it on a kernel of its own.
+/// Runs a case on a new kernel.
 pub fn run(case: &Case) -> Run {
     let mut printed = Printed::default();
     let status = match Dtrace::try_parse_from(case.words()) {

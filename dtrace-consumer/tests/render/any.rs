@@ -12,7 +12,7 @@ fn actions() -> impl Strategy<Value = Action> {
     proptest::sample::select(Action::ALL.to_vec())
 }
 
-/// Formats, most of which are some.
+/// Returns texts, most of which are valid formats.
 fn formats() -> impl Strategy<Value = String> {
     let conversion = proptest::sample::select(vec![
         "%d",
@@ -139,7 +139,7 @@ proptest! {
         prop_assert!(sink.output().out.len() < BOUND);
     }
 
-    /// Aggregations whose values are of the size that they have to be.
+    /// Aggregations whose values have the size that their action requires.
     #[test]
     fn any_values(
         elements in proptest::collection::vec((0..6_usize, any::<i64>(), any::<u64>(), any::<[i64; 4]>()), 1..6),

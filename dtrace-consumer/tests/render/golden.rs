@@ -1,4 +1,4 @@
-//! Each display, written down.
+//! The expected output of each kind of data.
 
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_bucket};
@@ -184,7 +184,7 @@ fn cpus_become_one() {
         made.aggregate(cpu, 4, &[], Action::Avg, 0, &[2, value]);
         made.aggregate(cpu, 5, &[], Action::Stddev, 0, &[1, value, value * value, 0]);
     }
-    // Squares 50 over 3, less nothing: 4.
+    // The sum of the squares is 50, and the average 0: the root of 50/3 is 4.
     let expected = "\n\n                2\n\n               -5\n\n                4\n\n                0\n\n                4\n";
     let shown = made.quietly();
     let numbers: Vec<&str> = shown.split_whitespace().collect();
@@ -365,7 +365,7 @@ fn flow_is_indented() {
     let mut made = Made::with(&[("flowindent", "1")]);
     let value = [item(Action::DifExpr, 0, &1_u32.to_le_bytes())];
     made.fired(10, "open", "entry", &value);
-    // A second clause of the same probe's.
+    // A record of a second clause of the same probe.
     made.fired(10, "open", "entry", &value);
     made.fired(11, "copyin", "entry", &value);
     made.fired(12, "copyin", "fault", &value);
@@ -443,12 +443,12 @@ fn data_on_a_terminal_are_escaped() {
         made.fired(1, "f", "probe", &items);
         made.quietly()
     };
-    // A format of others is escaped either way.
+    // A format of a program of another run is always escaped.
     assert_eq!(made(false), "\\u{1b}[1ma\x1b[2J\x07\nb|\x07|bell\x07\n");
     assert_eq!(made(true), "\\u{1b}[1ma\\u{1b}[2J\\u{7}\nb|\\u{7}|bell\\u{7}\n");
 }
 
-/// dtrace(1)'s message comes first, as ever; a script that reads standard error sees nothing else.
+/// The remedy follows dtrace(1)'s message, on a terminal only. A script that reads standard error gets only dtrace(1)'s message.
 #[test]
 fn drops_on_a_terminal_have_a_remedy_once() {
     let said = |terminal| {

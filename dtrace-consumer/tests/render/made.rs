@@ -1,4 +1,4 @@
-//! Records and aggregations that are written down, not traced.
+//! Records and aggregations that the tests build themselves, without a kernel.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
@@ -28,13 +28,13 @@ pub fn item(action: Action, argument: u64, data: &[u8]) -> Item {
     Item { action, argument, format: None, statement: 0, data: data.to_vec() }
 }
 
-/// `printf` with these values.
+/// Returns the data of a `printf` with these values.
 pub fn printf(format: &'static str, values: &[&[u8]]) -> Vec<Item> {
     let item = |data: &&[u8]| Item { format: Some(format), ..item(Action::Printf, 0, data) };
     if values.is_empty() { vec![item(&&[][..])] } else { values.iter().map(item).collect() }
 }
 
-/// A symbol of the kernel's and one of process 7's; a port.
+/// Symbols: one of the kernel, one of process 7, and the name of a port.
 pub struct Known;
 
 impl Symbols for Known {
@@ -71,7 +71,7 @@ pub struct Made {
     /// Records that the CPU's buffer had no room for.
     pub drops: u64,
     records: Vec<u8>,
-    /// Of each CPU.
+    /// The aggregation buffer of each CPU.
     aggregations: Vec<Vec<u8>>,
     time: u32,
 }
@@ -85,7 +85,7 @@ impl Made {
         made
     }
 
-    /// An enabled probe and a record of it.
+    /// Adds an enabled probe and a record of it.
     pub fn fired(&mut self, id: u32, function: &str, name: &str, items: &[Item]) -> u32 {
         let mut records = Vec::new();
         let mut data = vec![0; RecordHeader::SIZE];
@@ -124,7 +124,7 @@ impl Made {
         epid
     }
 
-    /// An element of an aggregation on a CPU; a variable has one description.
+    /// Adds an element of an aggregation on a CPU. A variable has one description.
     pub fn aggregate(
         &mut self,
         cpu: usize,
@@ -179,7 +179,7 @@ impl Made {
         consumer.finish(&world, sink)
     }
 
-    /// Adds this to what a consumer has aggregated, and passes all elements on.
+    /// Adds these aggregations to those of a consumer, and calls `take` with all elements.
     pub fn elements(&mut self, consumer: &mut Consumer, take: &mut dyn FnMut(&[Entry], &View<'_>)) {
         let types = Types::new(256);
         let mut world = World { descriptions: &mut self.tables, symbols: &Known, types: &types };

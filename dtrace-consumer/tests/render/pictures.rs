@@ -13,7 +13,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Draws the aggregations that are left at the end.
+/// Draws a flame graph of the aggregations that no program has printed.
 struct AtEnd(Result<String, PictureError>);
 
 impl Sink for AtEnd {
@@ -152,7 +152,7 @@ fn heat_maps_of_long_runs_and_many_keys() {
     assert!(svg.contains("(1068 more maps are not drawn)"), "{svg}");
 }
 
-/// A run that no probe has fired in is a document, too.
+/// Without any record, the timeline is still a valid document.
 #[test]
 fn a_timeline_may_be_empty() {
     let mut sink = Perfetto::new(Vec::new());

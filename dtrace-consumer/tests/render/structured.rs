@@ -16,7 +16,7 @@ fn document(markup: Markup) -> String {
     items.push(Item { statement: 3, ..item(Action::Sym, 0, &words(&[0x9000])) });
     items.push(Item { statement: 4, ..item(Action::Tracemem, 0, &[0x40, 0x54]) });
     made.fired(9, "f", "probe", &items);
-    // Without a value: not in the document.
+    // The datum of `exit` has no value, so the record is not in the document.
     made.fired(9, "f", "probe", &[item(Action::Exit, 0, &[0; 4])]);
     let mut buckets = vec![0; QUANTIZE_BUCKETS];
     buckets[quantize_bucket(1)] = 2;

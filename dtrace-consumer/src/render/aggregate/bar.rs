@@ -103,7 +103,7 @@ fn colored(out: &mut Vec<u8>, bar: &[u8]) {
     }
 }
 
-/// A bar of block elements: an eighth of a column each.
+/// Writes a bar of block elements, with a resolution of an eighth of a column.
 fn blocks(out: &mut Vec<u8>, height: f64) {
     let whole = height as usize;
     let eighths = ((height - whole as f64) * 8.0) as u32;

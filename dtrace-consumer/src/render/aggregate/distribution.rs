@@ -54,7 +54,7 @@ pub struct Bucket {
     pub count: i64,
 }
 
-/// Returns the lowest values of all buckets but the first, in order.
+/// Returns the lowest values of all buckets except the first one, in order.
 fn bounds(entry: &Entry) -> Vec<i64> {
     let argument = entry.words.first().copied().unwrap_or(0) as u64;
     match entry.action {

@@ -15,7 +15,7 @@ use crate::render::record::description::AggDescription;
 const NAME: usize = 64;
 
 impl Aggregations {
-    /// Adds elements of another kernel's that are wanted; its name, if one is given, becomes their first key.
+    /// Adds the elements of a kernel for which `wanted` returns true. `host`, if given, becomes the first key of each element.
     pub(crate) fn absorb(
         &mut self,
         host: Option<&str>,

@@ -9,7 +9,7 @@ use crate::render::data::error::{RenderError, Result};
 /// The most numbers in a value: an `lquantize` has this many.
 pub(super) const WORDS: usize = 65_535 + 3;
 
-/// The numbers of a value.
+/// Returns the numbers of a value, or an error if its size does not fit the action.
 pub(super) fn words(action: Action, value: &[u8]) -> Result<Vec<i64>> {
     let words: Vec<i64> = bits::words(value).map(|word| word as i64).collect();
     let first = words.first().copied().unwrap_or(0);
@@ -36,7 +36,7 @@ pub(super) fn merge(action: Action, into: &mut [i64], from: &[i64]) {
             _ => into.wrapping_add(*from),
         };
     }
-    // The squares of `stddev` are a number of 128 bits, whose halves were added apart.
+    // The sum of squares of `stddev` is a number of 128 bits. Its halves were added separately, so this adds the carry.
     if let (Action::Stddev, [_, _, low, high]) = (action, into)
         && (*low as u64) < (from[2] as u64)
     {
@@ -44,8 +44,8 @@ pub(super) fn merge(action: Action, into: &mut [i64], from: &[i64]) {
     }
 }
 
-/// The standard deviation of count, sum, and sum of squares in two halves (`dt_stddev`, dt_consume.c):
-/// the root of the average square less the squared average. Squares are normalized twice.
+/// Returns the standard deviation from count, sum, and sum of squares in two halves (`dt_stddev`, dt_consume.c):
+/// the root of the average square minus the squared average. Squares are normalized twice.
 pub(super) fn deviation(words: &[i64], normal: i64) -> u64 {
     let [count, sum, low, high] = words else { return 0 };
     let over = u128::from(normal.unsigned_abs());

@@ -43,7 +43,7 @@ impl Order {
         if self.reversed { ordering.reverse() } else { ordering }
     }
 
-    /// Elements of any aggregations; the elements of one aggregation are adjacent.
+    /// Compares elements of any aggregations, so that the elements of one aggregation are adjacent.
     pub fn single(self, left: &Entry, right: &Entry) -> Ordering {
         let by = |left, right| match self.keys_first {
             true => self.keys(left, right),

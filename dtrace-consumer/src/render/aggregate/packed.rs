@@ -30,7 +30,7 @@ fn quantized(first: usize, last: usize) -> (usize, usize) {
     (before, (last + 1).min(QUANTIZE_BUCKETS - 1))
 }
 
-/// Returns the line above, for keys in this number of columns.
+/// Writes the heading above the lines, for keys in this number of columns.
 pub(in crate::render) fn header(
     out: &mut Vec<u8>,
     action: Action,

@@ -115,7 +115,7 @@ impl Aggregations {
         }
     }
 
-    /// `normalize`; 0 removes the normalization.
+    /// Performs `normalize`: sets the divisor of the values; 0 removes the normalization.
     pub(in crate::render) fn normalize(&mut self, variable: u32, normal: i64) {
         let normal = if normal == 0 { 1 } else { normal };
         self.of(variable).for_each(|entry| entry.normal = normal);
@@ -143,13 +143,13 @@ impl Aggregations {
         sorted.into_iter().skip(kept).map(|(name, _)| name)
     }
 
-    /// Numbers of the aggregations of some variables that there are elements of, shown or not.
+    /// Returns the numbers of the aggregations of these variables that have elements, including hidden elements.
     pub(in crate::render) fn ids(&self, variables: &[u32]) -> impl Iterator<Item = u32> {
         let of = self.entries.values().filter(|entry| variables.contains(&entry.variable));
         of.map(|entry| entry.description.id)
     }
 
-    /// All elements, in no order that means anything.
+    /// Returns the elements that `trunc` has not hidden, in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let hidden = self.kept.iter().flat_map(|(&variable, &count)| self.behind(variable, count));
         let hidden: HashSet<&Vec<u8>> = hidden.collect();

@@ -1,4 +1,4 @@
-//! Aggregations as they are shown: elements in order, several side by side, and how high their bars are.
+//! Aggregations in the form in which they are shown: elements in order, several aggregations side by side, and the scale of bars.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use crate::render::record::description::AggDescription;
 /// Elements in the order in which they are shown.
 #[derive(Debug, Default)]
 pub struct Table<'a> {
-    /// One for each tuple of keys.
+    /// The rows: one for each element, or, if several aggregations are printed together, one for each tuple of keys.
     pub rows: Vec<Row<'a>>,
     /// By variable, the scale of bars, if options request bars.
     scales: HashMap<u32, Scale>,
@@ -34,7 +34,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns its values, beginning with the one at this position.
+    /// Returns the values of the row from this position on, followed by those before it.
     fn from(&self, position: usize) -> Vec<&Entry> {
         let (before, from) = self.values.split_at(position);
         from.iter().chain(before).map(|value| &**value).collect()
@@ -55,9 +55,9 @@ pub enum Scale {
     },
     /// `aggpack`: distributions on one line.
     Packed {
-        /// The first bucket that is not empty anywhere.
+        /// The first bucket that is not empty in some element.
         first: usize,
-        /// The last bucket that is not empty in any element.
+        /// The last bucket that is not empty in some element.
         last: usize,
     },
 }
@@ -68,7 +68,7 @@ impl Table<'_> {
         self.scales.get(&variable).copied()
     }
 
-    /// Numbers of the aggregations that it has elements of.
+    /// Returns the descriptions of the aggregations of all values.
     pub(in crate::render) fn descriptions(&self) -> impl Iterator<Item = &Rc<AggDescription>> {
         self.rows.iter().flat_map(|row| row.values.iter().map(|value| &value.description))
     }
@@ -171,7 +171,7 @@ fn histogram(entry: &Entry, before: Option<&Scale>, zoom: bool) -> Scale {
 fn packed(entry: &Entry, before: Option<&Scale>) -> Scale {
     let filled = |word: &i64| *word != 0;
     let (first, last) = if entry.action == Action::Lquantize {
-        // All parts of these are shown.
+        // An `lquantize` is shown with all buckets.
         (0, entry.words.len().saturating_sub(2))
     } else {
         match (entry.words.iter().position(filled), entry.words.iter().rposition(filled)) {

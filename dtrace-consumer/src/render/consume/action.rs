@@ -19,7 +19,7 @@ use crate::render::record::description;
 use crate::render::record::effect::{Permit, Request};
 use crate::render::sink::{Datum, Firing, Sink};
 
-/// The text that `freopen("")` has become (`DT_FREOPEN_RESTORE`, dt_impl.h).
+/// The file name into which the compiler translates `freopen("")` (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
 
 impl Consumer {
@@ -142,7 +142,7 @@ impl Consumer {
         }
     }
 
-    /// Reports once that a function of another run's program is not performed.
+    /// Reports, once for each function of D, that dtrace does not perform it for a program of another run.
     fn not_done(&mut self, name: &'static str, sink: &mut dyn Sink) -> Result {
         if !self.said.insert(name) {
             return Ok(());
@@ -176,7 +176,7 @@ impl Consumer {
         Ok(ty.ok())
     }
 
-    /// Returns the number of the aggregation of an action, checked against that of the compiler.
+    /// Returns the number of the aggregation's variable from the record, after comparing it with that of the compiled program.
     fn variable(record: &Record<'_>, datum: &description::KnownDatum) -> Result<u32> {
         let told = u64_of(record.data(&datum.desc)?) as u32;
         match datum.variable {

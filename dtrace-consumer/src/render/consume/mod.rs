@@ -329,8 +329,8 @@ impl Consumer {
         Ok(Some(filler + eprobe.size))
     }
 
-    /// A record of the library's own ERROR clause (`dt_handle_err`, dt_handle.c): number of the enabled
-    /// probe, action, offset, fault, address.
+    /// Reports the fault in a record of the library's own ERROR clause (`dt_handle_err`, dt_handle.c). The record contains the
+    /// number of the enabled probe, action, offset, fault, address.
     fn fault(&mut self, record: &Record<'_>, world: &mut World<'_>, sink: &mut dyn Sink) -> Result {
         let numbers = record.arguments(&record.eprobe.data)?;
         let numbers: Vec<u64> = numbers.iter().map(|number| u64_of(number.data)).collect();
@@ -382,7 +382,7 @@ impl Consumer {
         sink.end(&firing, &self.settings.view(world))
     }
 
-    /// Returns the number of data that the statement of the first one has.
+    /// Returns the number of data that belong to the same statement as the first datum.
     fn statement(&self, rest: &[KnownDatum]) -> usize {
         rest.iter().take_while(|datum| datum.desc.uarg == rest[0].desc.uarg).count()
     }

@@ -33,7 +33,8 @@ struct Rest {
 }
 
 impl Rest {
-    /// Returns the position among all buffers: that of the next record, or, without one, after all records up to the read.
+    /// Returns the position in the order of all buffers: the time of the next record, or, if no record is left, a position after
+    /// all records up to the read.
     fn key(&self) -> Key {
         let time = self.time();
         (time.unwrap_or(self.buffer.taken), time.is_none())
@@ -104,7 +105,7 @@ impl Schedule {
         let drops: Vec<_> = buffers.iter().map(|buffer| (buffer.cpu, buffer.drops)).collect();
         self.rests.extend(buffers.into_iter().map(|buffer| Rest { buffer, at: 0 }));
         'read: while let Some((index, next)) = self.oldest() {
-            // Until another buffer has the oldest record.
+            // Consumes records until another buffer has the oldest one.
             while next.is_none_or(|next| (self.rests[index].key(), index) < next) {
                 let rest = &mut self.rests[index];
                 let data = &rest.buffer.data[rest.at..];

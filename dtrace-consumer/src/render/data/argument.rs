@@ -9,10 +9,9 @@ pub struct Argument<'a> {
     pub action: Action,
     /// The action's argument.
     pub argument: u64,
-    /// If the value is an argument of the probe and the compiler knows its name: the name that programs write after
-    /// `args.`.
+    /// If the value is an argument of the probe that has a name: the name that programs write after `args.`.
     pub name: Option<&'a str>,
-    /// If the value is a variable of the kernel's, such as `tid`: its name.
+    /// If the value is a variable of the kernel, such as `tid`: its name.
     pub variable: Option<&'static str>,
     /// The bytes of the value.
     pub data: &'a [u8],

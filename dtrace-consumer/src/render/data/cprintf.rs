@@ -73,23 +73,23 @@ impl Spec {
         }
     }
 
-    /// `%d`
+    /// Writes a value as `%d`.
     pub fn signed(self, out: &mut Vec<u8>, value: i64) {
         self.digits(out, self.sign(value < 0), itoa::Buffer::new().format(value.unsigned_abs()));
     }
 
-    /// `%u`
+    /// Writes a value as `%u`.
     pub fn unsigned(self, out: &mut Vec<u8>, value: u64) {
         self.digits(out, b"", itoa::Buffer::new().format(value));
     }
 
-    /// `%o`
+    /// Writes a value as `%o`.
     pub fn octal(self, out: &mut Vec<u8>, value: u64) {
         let zero = if self.alternate && value != 0 { "0" } else { "" };
         self.digits(out, b"", &format!("{zero}{value:o}"));
     }
 
-    /// `%x` and `%X`
+    /// Writes a value as `%x`, or as `%X` if `upper` is set.
     pub fn hex(self, out: &mut Vec<u8>, value: u64, upper: bool) {
         let (prefix, digits) = match upper {
             true => (b"0X", format!("{value:X}")),
@@ -99,7 +99,7 @@ impl Spec {
         self.digits(out, prefix, &digits);
     }
 
-    /// `%s`. `0` pads strings, too.
+    /// Writes a text as `%s`. The flag `0` pads strings with zeroes, too.
     pub fn string(self, out: &mut Vec<u8>, text: &[u8]) {
         let text = match self.precision {
             0 => text,
@@ -114,12 +114,12 @@ impl Spec {
         self.put(out, b"", text, columns, false);
     }
 
-    /// `%c`
+    /// Writes a byte as `%c`.
     pub fn char(self, out: &mut Vec<u8>, byte: u8) {
         self.put(out, b"", &[byte], 1, self.zero);
     }
 
-    /// `%e %E %f %g %G`
+    /// Writes a value as `%e`, `%f` or `%g`, in upper case if `upper` is set.
     pub fn float(self, out: &mut Vec<u8>, value: f64, style: FloatStyle, upper: bool) {
         let sign = self.sign(value.is_sign_negative() && !value.is_nan());
         let magnitude = value.abs();
@@ -153,7 +153,7 @@ pub enum FloatStyle {
     General,
 }
 
-/// `1.000000e+02`: C's exponent has a sign and two digits at least.
+/// Returns a number such as `1.000000e+02`: the exponent has a sign and at least two digits, as in C.
 fn exponent(magnitude: f64, precision: usize) -> String {
     let text = format!("{magnitude:.precision$e}");
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));

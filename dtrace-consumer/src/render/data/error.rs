@@ -55,10 +55,10 @@ pub enum Contradiction {
 /// Why a record or an aggregation cannot be shown. The texts are those of libdtrace, if it has the error (dt_error.c).
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The kernel does not know the enabled probe of a record.
+    /// The kernel has no enabled probe with the number in a record.
     #[error("Invalid EPID")]
     Epid(u32),
-    /// An element of an aggregation that the kernel does not know.
+    /// The kernel has no aggregation with the number in an element.
     #[error("Unknown aggregating action")]
     Aggregation(u32),
     /// The size of a datum does not fit its action or conversion, or data are missing.
@@ -82,7 +82,7 @@ pub enum RenderError {
     /// The text of one datum is too long.
     #[error("the text of one datum exceeds {LONGEST} bytes")]
     Long,
-    /// The kernel closed this consumer's session, because no request has come for too long.
+    /// The kernel closed this consumer's session, because it received no request for too long.
     #[error("Abort due to systemic unresponsiveness")]
     Killed,
     /// `freopen` cannot open its file.

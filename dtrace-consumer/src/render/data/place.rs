@@ -1,4 +1,4 @@
-//! Stacks and single addresses: what `stack ustack jstack sym mod usym umod uaddr` record.
+//! Stacks and single addresses: the data of `stack ustack jstack sym mod usym umod uaddr`.
 
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::option::OptionId;
@@ -87,7 +87,7 @@ impl Place {
         })
     }
 
-    /// Each frame, or the one address, as text. Inlined functions are frames of their own.
+    /// Returns the frames, or the single address, as text. Inlined functions are frames of their own.
     pub fn names(&self, view: &View<'_>) -> Vec<String> {
         let names = view.names();
         if let Self::Stack(frames) | Self::UserStack { frames, .. } = self {
@@ -116,7 +116,7 @@ impl Place {
         }
     }
 
-    /// The format of `stack()` and similar actions: one line for each frame, an address in 50 columns.
+    /// Writes the format of `stack()` and similar actions: one line for each frame, an address in 50 columns.
     pub(in crate::render) fn show(&self, out: &mut Vec<u8>, view: &View<'_>) {
         match self {
             Self::Stack(_) | Self::UserStack { .. } => {
@@ -134,7 +134,7 @@ impl Place {
         }
     }
 
-    /// Frames, each on a line.
+    /// Writes frames, each on a line.
     pub(in crate::render) fn show_frames(
         &self,
         out: &mut Vec<u8>,

@@ -26,7 +26,7 @@ pub struct Module {
 
 /// Resolves addresses to symbols, and numbers to names. Unknown ones are shown as numbers.
 pub trait Symbols {
-    /// The kernel symbol that contains an address.
+    /// Returns the kernel symbol that contains an address.
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let _ = address;
         None
@@ -39,36 +39,36 @@ pub trait Symbols {
         Vec::new()
     }
 
-    /// The kernel module that contains an address.
+    /// Returns the kernel module that contains an address.
     fn module(&self, address: u64) -> Option<Module> {
         let _ = address;
         None
     }
 
-    /// The symbol of a process's that an address is in.
+    /// Returns the symbol of a process that contains an address.
     fn user_symbol(&self, pid: u64, address: u64) -> Option<Symbol> {
         let _ = (pid, address);
         None
     }
 
-    /// The object file of a process's that an address is in.
+    /// Returns the object file of a process that contains an address.
     fn user_module(&self, pid: u64, address: u64) -> Option<Module> {
         let _ = (pid, address);
         None
     }
 
-    /// Notes the frames of a stack whose callers have room in its record, the innermost first.
+    /// Receives the frames of each stack that is shown, the innermost first, without a last frame whose caller may be cut off.
     fn note_stack(&self, frames: &[u64]) {
         let _ = frames;
     }
 
-    /// The service of a port (`%P`).
+    /// Returns the name of the service at a port (`%P`).
     fn service(&self, port: u16) -> Option<String> {
         let _ = port;
         None
     }
 
-    /// The host of an internet address (`%I`).
+    /// Returns the name of the host with an internet address (`%I`).
     fn host(&self, address: &str) -> Option<String> {
         let _ = address;
         None
@@ -114,16 +114,16 @@ impl Names<'_> {
         }
     }
 
-    /// An address in the kernel: symbol and offset (`dtrace_addr2str`, dt_subr.c).
+    /// Returns an address in the kernel as symbol and offset (`dtrace_addr2str`, dt_subr.c).
     pub fn address(&self, address: u64) -> String {
         let symbol = self.symbols.symbol(address);
         self.place(symbol, self.symbols.module(address), address)
     }
 
-    /// Returns the names of a frame of a stack: the functions that are inlined at its address, the innermost first, then the function with
-    /// its offset. `named` is the name of the latter.
+    /// Returns the names of a frame of a stack: the functions that are inlined at its address, the innermost first, then the
+    /// function that contains them, with an offset. `named` is the name of that function.
     pub fn frame(&self, address: u64, named: String) -> Vec<String> {
-        // A frame's address is that after a call, which may already belong to another function.
+        // The address of a frame is the return address after a call. It may already belong to another function.
         let call = address.saturating_sub(1);
         let inlined = self.symbols.inlined(call);
         let module = match inlined.is_empty() {
@@ -142,13 +142,13 @@ impl Names<'_> {
         self.place(symbol, self.symbols.module(address), begin)
     }
 
-    /// The module alone (`mod`).
+    /// Returns the module that contains an address (`mod`).
     pub fn module(&self, address: u64) -> String {
         let module = self.symbols.module(address);
         module.map_or_else(|| format!("{address:#x}"), |module| module.name)
     }
 
-    /// An address of a process's (`uaddr`; `dtrace_uaddr2str`, dt_subr.c).
+    /// Returns an address in a process as symbol and offset (`uaddr`; `dtrace_uaddr2str`, dt_subr.c).
     pub fn user_address(&self, pid: u64, address: u64) -> String {
         let symbol = self.symbols.user_symbol(pid, address);
         self.place(symbol, self.symbols.user_module(pid, address), address)
@@ -161,7 +161,7 @@ impl Names<'_> {
         self.place(symbol, self.symbols.user_module(pid, begin), begin)
     }
 
-    /// The object file alone (`umod`).
+    /// Returns the object file of a process that contains an address (`umod`).
     pub fn user_module(&self, pid: u64, address: u64) -> String {
         let module = self.symbols.user_module(pid, address);
         module.map_or_else(|| format!("{address:#x}"), |module| module.name)

@@ -12,12 +12,12 @@ fn shown(nanoseconds: u64, zone: &TimeZone, pattern: &str) -> String {
     time.to_zoned(zone.clone()).strftime(pattern).to_string()
 }
 
-/// `%Y`: `1973 Dec  3 17:20:00`, the form of adb(1).
+/// Returns a time as `%Y`: `1973 Dec  3 17:20:00`, the form of adb(1).
 pub(in crate::render) fn plain(nanoseconds: u64, zone: &TimeZone) -> String {
     shown(nanoseconds, zone, "%Y %b %e %H:%M:%S")
 }
 
-/// `%T`: `Mon, 03 Dec 1973 17:20:00 UTC`, the form of RFC 822.
+/// Returns a time as `%T`: `Mon, 03 Dec 1973 17:20:00 UTC`, the form of RFC 822.
 pub(in crate::render) fn rfc822(nanoseconds: u64, zone: &TimeZone) -> String {
     shown(nanoseconds, zone, "%a, %d %b %Y %H:%M:%S %Z")
 }

@@ -70,13 +70,13 @@ struct Printer<'a> {
     out: &'a mut Vec<u8>,
     view: &'a View<'a>,
     data: &'a [u8],
-    /// Structs that the last member was in.
+    /// The number of structs around the last member.
     depth: usize,
     /// The indentation of the enclosing arrays, in levels.
     nest: usize,
 }
 
-/// Most members that are shown of one value.
+/// The maximum number of members of one value that are shown.
 const MEMBERS: usize = 1 << 16;
 
 /// The columns of one level of indentation.
@@ -91,7 +91,7 @@ impl Printer<'_> {
         self.out.resize(self.out.len() + levels * LEVEL, b' ');
     }
 
-    /// Braces of the structs that ended since the last member.
+    /// Writes the closing braces of the structs that ended since the last member.
     fn close(&mut self, depth: usize) {
         for level in (depth + 1..=self.depth).rev() {
             self.indent(level + self.nest - 1);

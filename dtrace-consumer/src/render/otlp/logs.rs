@@ -7,7 +7,7 @@ use crate::render::sink::Firing;
 use crate::render::sink::recorded::Recorded;
 
 /// Returns a record as an entry of a log: its text, and as attributes the probe, the CPU, the kernel's time, and the arguments by
-/// name. The time of the event is that of its arrival, because the kernel's clock may be another one.
+/// name. The time of the event is the time of its arrival, because the kernel's clock can differ from the clock of this machine.
 pub(super) fn record(firing: &Firing<'_>, recorded: &Recorded) -> LogRecord {
     let probe = firing.probe;
     let number = |number: u64| LabelValue::Number(number.try_into().unwrap_or(i64::MAX));

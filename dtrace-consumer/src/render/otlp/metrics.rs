@@ -18,7 +18,7 @@ use crate::render::aggregate::store::Aggregations;
 use crate::render::data::view::View;
 use crate::render::unit::{Unit, Units};
 
-/// All values count from the begin of the trace.
+/// All values are cumulative: they cover the time since the beginning of the trace.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
 /// The attributes and times of a data point.
@@ -58,7 +58,7 @@ pub(super) fn all(
     metrics.into_values().collect()
 }
 
-/// Returns the kind of metric that an action's values are, without data points.
+/// Returns an empty metric of the kind for the values of an action.
 fn empty(action: Action) -> Data {
     match action {
         Action::Quantize => Data::ExponentialHistogram(ExponentialHistogram {
@@ -99,12 +99,12 @@ fn number(entry: &Entry, Point { attributes, began, now }: Point) -> NumberDataP
     }
 }
 
-/// Returns a count of the kernel, which is not trusted, as it can be sent.
+/// Converts a count from the kernel to the unsigned type of the protocol. The kernel is not trusted: a negative count becomes 0.
 fn positive(count: i64) -> u64 {
     count.try_into().unwrap_or(0)
 }
 
-/// Returns a distribution with explicit bounds: the highest values of all buckets but the last.
+/// Returns a distribution with explicit bounds: the highest values of all buckets except the last one.
 fn histogram(entry: &Entry, Point { attributes, began, now }: Point) -> HistogramDataPoint {
     let buckets = entry.buckets();
     let counts: Vec<u64> = buckets.iter().map(|bucket| positive(bucket.count)).collect();

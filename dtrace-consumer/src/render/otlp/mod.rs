@@ -30,7 +30,7 @@ use crate::render::unit::Units;
 
 /// The time limit of an export. Kernels receive no request meanwhile, and close a session after 30 s without one.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Most records that wait for the collector.
+/// The maximum number of records that wait for the collector.
 const WAITING: usize = 10_000;
 
 /// Why the URL of a collector is refused.
@@ -90,7 +90,7 @@ fn attribute(key: impl Into<String>, value: &LabelValue) -> KeyValue {
     KeyValue { key: key.into(), value: Some(value), ..KeyValue::default() }
 }
 
-/// Returns the attributes that the environment gives to all data, as OpenTelemetry's libraries read it.
+/// Returns the attributes of all data from the environment variables that OpenTelemetry's libraries read.
 fn environment(get: impl Fn(&str) -> Option<String>) -> Vec<KeyValue> {
     let pairs = get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let pairs = pairs.split(',').filter_map(|pair| pair.split_once('='));
@@ -109,7 +109,7 @@ impl Otlp {
     /// series of failures: the trace continues.
     ///
     /// # Errors
-    /// The URL is not one of HTTP, or has a path.
+    /// The URL does not begin with `http://`, or has a path.
     pub fn new(
         endpoint: &str,
         units: Units,
@@ -215,7 +215,7 @@ impl Otlp {
         }
     }
 
-    /// Sends all that waits. Data that the collector does not take wait for the next time.
+    /// Sends all waiting data. If the collector does not accept data, they are sent again with the next export.
     fn send(&mut self) {
         self.sent = Instant::now();
         // If metrics cannot be sent, records are not sent either.
@@ -274,7 +274,7 @@ impl Sink for Otlp {
     }
 
     fn complete(&mut self, _: &Aggregations, _: &View<'_>) -> Result {
-        // The last samples of all kernels wait already.
+        // `complete` has already added the last samples of all kernels to the waiting data.
         self.send();
         Ok(())
     }

@@ -41,7 +41,8 @@ enum Folded {
     Empty,
 }
 
-/// An element as a line of folded stacks: frames, and how much they are.
+/// Returns an element as a line of folded stacks: the frames, and their weight. `None` for an element without a stack, or with a
+/// weight that is not positive.
 fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
     let keys: Vec<Argument<'_>> = entry.keys().collect();
     let is_stack = |key: &Argument<'_>| {

@@ -19,11 +19,11 @@ use crate::render::unit::{Unit, Units};
 
 /// Size of the map of one distribution in pixels.
 const SIZE: (u32, u32) = (960, 420);
-/// Most distributions that are drawn.
+/// The maximum number of distributions that are drawn.
 const MOST: usize = 32;
-/// Most distributions that are kept. A run can have any number of keys.
+/// The maximum number of distributions that are kept. A run can have any number of keys.
 const KEPT: usize = 1024;
-/// Most samples that are kept apart, an even number: more than a picture has pixels.
+/// The maximum number of samples, an even number. It exceeds the width of a picture in pixels; then pairs of samples are merged.
 const SAMPLES: usize = 2048;
 
 /// Distributions over time, a map for each aggregation and key: a column for each interval, a row for each bucket, the darker the
@@ -87,8 +87,9 @@ impl HeatMap {
         Self { units, ..Self::default() }
     }
 
-    /// Adds a sample: the distributions among these elements at a time in nanoseconds since the begin of the run. After a `clear`
-    /// or `trunc`, all counts are new. A long run has longer intervals, and of more than 1 024 distributions the first ones are kept.
+    /// Adds a sample: the distributions among these elements, at a time in nanoseconds since the beginning of the run. If a count
+    /// has decreased, because of `clear` or `trunc`, all counts of the distribution count as new. In a long run, samples are
+    /// merged into longer intervals. Only the first 1024 distributions are kept.
     pub fn sample<'a>(
         &mut self,
         time: u64,
@@ -117,7 +118,7 @@ impl HeatMap {
         }
     }
 
-    /// Merges each two samples into one.
+    /// Merges pairs of samples into one sample each.
     fn halve(&mut self) {
         self.times = self.times.chunks(2).filter_map(|pair| pair.last().copied()).collect();
         for map in self.maps.values_mut() {
@@ -131,9 +132,9 @@ impl HeatMap {
         }
     }
 
-    /// Returns the times between the columns in nanoseconds, and the column of each sample. An interval that is shorter than half of
-    /// the longest one becomes a part of its neighbour: the first of a run, and the last. The time of the first sample is 0, unless
-    /// a column ends there.
+    /// Returns the times of the boundaries between columns in nanoseconds, and the column of each sample. An interval that is
+    /// shorter than half of the longest one is merged with its neighbour: this happens at the beginning and at the end of a run.
+    /// The time of the first sample counts as 0, unless a column ends there.
     fn columns(&self) -> (Vec<u64>, Vec<usize>) {
         let begins = std::iter::once(0).chain(self.times.iter().copied());
         let longest = begins.zip(&self.times).map(|(begin, end)| end.saturating_sub(begin)).max();

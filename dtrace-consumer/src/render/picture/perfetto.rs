@@ -81,7 +81,7 @@ impl Phase {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// A timeline on its way to a writer. Pairs of probes are found by their names.
+    /// Creates a timeline that is written to `to`. Pairs of probes are found by their names.
     pub fn new(to: W) -> Self {
         Self::with_slices(to, Vec::new())
     }
@@ -125,7 +125,7 @@ impl<W: Write> Perfetto<W> {
         ))
     }
 
-    /// Returns the track of the current record, which has a name then.
+    /// Returns the track of the current record, after writing the track's name if it has none yet.
     fn track(&mut self, cpu: u32) -> Result<Track> {
         let number = |name: &str| match self.recorded.variable(name) {
             Some(LabelValue::Number(number)) => Some(*number),
@@ -149,8 +149,8 @@ impl<W: Write> Perfetto<W> {
         Ok((pid, tid))
     }
 
-    /// Returns the begin or end of a slice for the current record. `None` if the probe is not of a pair, if the record
-    /// has no value for the key, or if an earlier record of the same hit was this end already.
+    /// Returns the beginning or end of a slice for the current record. `None` if the probe belongs to no pair, if the record has
+    /// no value for the key, or if an earlier record of the same hit has already begun or ended the slice.
     fn slice(&mut self, firing: &Firing<'_>, track: Track) -> Option<(Phase, String)> {
         let end = slices::end(&self.rules, firing.probe)?;
         let value = end.key.argument().and_then(|name| self.recorded.value(name));

@@ -118,7 +118,7 @@ impl SliceRule {
     }
 }
 
-/// Returns the end of a slice that a probe is by its name.
+/// Returns the end of a slice that a probe marks according to its name.
 fn by_name(probe: &Description) -> Option<End> {
     let words = PAIRS.iter().flat_map(|&(start, done)| [(true, start), (false, done)]);
     let mut ends = words.filter_map(|(is_start, word)| {
@@ -132,7 +132,7 @@ fn by_name(probe: &Description) -> Option<End> {
     ends.next()
 }
 
-/// Returns the end of a slice that a probe is: by the first rule that matches, or by its name.
+/// Returns the end of a slice that a probe marks: according to the first rule that matches, or to its name.
 pub(super) fn end(rules: &[SliceRule], probe: &Description) -> Option<End> {
     rules.iter().find_map(|rule| rule.end(probe)).or_else(|| by_name(probe))
 }

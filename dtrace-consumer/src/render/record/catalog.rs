@@ -1,4 +1,4 @@
-//! The descriptions that a kernel has given, checked against the programs of this run.
+//! The descriptions that a kernel has sent, compared with the programs of this run.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,8 +17,8 @@ use crate::render::record::description::{
 /// The meaning of records by the kernel's numbers. Each description is requested once: a kernel never reuses a number.
 #[derive(Debug, Default)]
 pub(in crate::render) struct Catalog {
-    /// The programs that this run compiled, which decide. `None` if another run compiled the programs: then the kernel's
-    /// descriptions decide.
+    /// The programs that this run compiled: they decide what records mean. `None` if another run compiled the programs: then the
+    /// kernel's descriptions decide.
     compiled: Option<Compiled>,
     eprobes: HashMap<u32, Rc<KnownProbe>>,
     aggregations: HashMap<u32, Rc<AggDescription>>,
@@ -105,7 +105,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Returns a text from a program of another run; none has the number 0.
+    /// Returns a text from a program of another run by its number; the number 0 means no text.
     fn text(&mut self, from: &mut dyn Descriptions, number: u16) -> Option<Rc<Text>> {
         if number == 0 {
             return None;
@@ -122,7 +122,7 @@ impl Catalog {
         Some(text)
     }
 
-    /// Returns whether the programs of this run decide.
+    /// Returns whether the programs of this run, not the kernel's descriptions, decide what records mean.
     pub const fn is_own(&self) -> bool {
         self.compiled.is_some()
     }

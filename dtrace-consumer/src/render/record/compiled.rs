@@ -146,7 +146,8 @@ impl Compiled {
         Ok(KnownProbe { probe, error: clause.error, size, data, origins })
     }
 
-    /// Returns an aggregation, or that the kernel's description contradicts the program. Kernels number them from 1.
+    /// Returns an aggregation, or an error if the kernel's description contradicts the program. Kernels number aggregations from
+    /// 1.
     pub(in crate::render) fn aggregation(
         &self,
         told: &AggDescription,
@@ -283,7 +284,7 @@ impl<'o> Layout<'o> {
             uarg: statement,
             ..RecordDesc::EMPTY
         });
-        // The first one is the variable.
+        // The first datum is the number of the variable, not a key.
         names.drain(..names.len().min(1));
         variables.drain(..variables.len().min(1));
         let name = name_of(variable).unwrap_or_default().to_owned();
@@ -293,7 +294,7 @@ impl<'o> Layout<'o> {
         self.aggregations.push((statement, description));
     }
 
-    /// Returns the value of an option, as a kernel takes it.
+    /// Returns the value of an option in the type that a kernel uses; 0 if the option has no value.
     fn option(&self, id: OptionId) -> u32 {
         self.options.number(id).unwrap_or_default() as u32
     }
@@ -410,7 +411,7 @@ fn builtin(act: &Act) -> Option<&'static str> {
     let [load, ret] = act.difo.as_ref()?.code[..] else { return None };
     let is_load = load.opcode() == Some(Opcode::Ldgs) && ret == Instr::ret(load.rd());
     let builtin = Builtin::from_number(load.operand()).filter(|_| is_load)?;
-    // These are the probe's; arguments have names of their own.
+    // `id` and `epid` describe the probe, and arguments have names of their own.
     let is_of_probe = builtin == Builtin::Id || builtin == Builtin::Epid;
     Some(builtin.name()).filter(|name| !is_of_probe && !name.starts_with("arg"))
 }

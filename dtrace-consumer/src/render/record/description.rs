@@ -40,9 +40,9 @@ pub struct AggDescription {
     pub size: usize,
     /// The number of the variable, the keys, the value.
     pub records: Vec<RecordDesc>,
-    /// The names of the probe's arguments that are keys, in the order of the keys; empty if the compiler does not tell.
+    /// The names of the probe's arguments that are keys, in the order of the keys; empty for a program of another run.
     pub names: Vec<Option<Rc<str>>>,
-    /// The names of the kernel's variables that are keys, in the order of the keys; empty if the compiler does not tell.
+    /// The names of the kernel's variables that are keys, in the order of the keys; empty for a program of another run.
     pub variables: Vec<Option<&'static str>>,
 }
 
@@ -68,11 +68,11 @@ impl AggDescription {
 
 /// A source of descriptions, usually a kernel.
 pub trait Descriptions {
-    /// An enabled probe (`DTRACEIOC_EPROBE`, `DTRACEIOC_PROBES`).
+    /// Returns the description of an enabled probe (`DTRACEIOC_EPROBE`, `DTRACEIOC_PROBES`).
     fn eprobe(&mut self, epid: u32) -> Option<Eprobe>;
-    /// An aggregation (`DTRACEIOC_AGGDESC`).
+    /// Returns the description of an aggregation (`DTRACEIOC_AGGDESC`).
     fn aggregation(&mut self, id: u32) -> Option<AggDescription>;
-    /// A format, or the type of what `print` shows (`DTRACEIOC_FORMAT`).
+    /// Returns a format, or the type of the data that `print` shows (`DTRACEIOC_FORMAT`).
     fn format(&mut self, number: u16) -> Option<Vec<u8>>;
 }
 
@@ -112,9 +112,9 @@ pub(in crate::render) struct KnownDatum {
     pub printed: Option<Rc<str>>,
     /// The permission of its action to change this machine.
     pub permit: Option<Permit>,
-    /// The aggregation that its action names, if the compiler says which.
+    /// The aggregation's variable that its action names, if this run compiled the program.
     pub variable: Option<u32>,
-    /// The name of the probe's argument that it records, if the compiler knows it.
+    /// The name of the probe's argument that it records, if this run compiled the program and the argument has a name.
     pub name: Option<Rc<str>>,
     /// The name of the kernel's variable that it records, such as `tid`.
     pub builtin: Option<&'static str>,

@@ -48,7 +48,7 @@ impl Origins {
     /// Returns the line in which a place begins. The line of the place itself may be a later one, as in libdtrace.
     fn line(&self, place: Place) -> u32 {
         let before = self.source.get(..place.start as usize).unwrap_or_default();
-        // cpp(1) names the lines of the script by such lines.
+        // cpp(1) adds line markers, which begin with `# `, so the lines of this text are not the lines of the script.
         if before.starts_with(b"# ") || before.windows(3).any(|three| three == b"\n# ") {
             return place.line;
         }

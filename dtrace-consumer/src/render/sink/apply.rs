@@ -15,7 +15,7 @@ use crate::render::data::time;
 use crate::render::data::view::View;
 
 impl Conversion {
-    /// Returns the number of data that it consumes.
+    /// Returns the number of data that the conversion consumes.
     fn takes(&self) -> usize {
         if self.kind == Kind::Percent {
             return 0;
@@ -27,7 +27,7 @@ impl Conversion {
 }
 
 impl Format {
-    /// Returns the number of data that it consumes.
+    /// Returns the number of data that the format consumes.
     pub fn takes(&self) -> usize {
         let conversions = self.pieces.iter().map(|piece| match piece {
             Piece::Text(_) => 0,
@@ -98,7 +98,7 @@ struct FieldLayout {
 }
 
 impl FieldLayout {
-    /// A width from the data: a negative one stands left.
+    /// Applies a width from the data; a negative width aligns left.
     fn width(&mut self, width: i32) {
         let columns = width.unsigned_abs() as usize;
         if width < 0 || self.spec.left {

@@ -48,7 +48,7 @@ impl Node {
         }
     }
 
-    /// An element; a list is one for each of its members.
+    /// Appends the document as an XML element; a list becomes one element for each of its members.
     pub fn xml(&self, name: &str, out: &mut String) {
         if let Self::List(nodes) = self {
             return nodes.iter().for_each(|node| node.xml(name, out));

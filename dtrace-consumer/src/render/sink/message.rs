@@ -161,7 +161,7 @@ impl Drops {
         }
     }
 
-    /// Returns how to avoid such drops, for people: dtrace(1) has no such line.
+    /// Returns a hint how to avoid such drops, which dtrace prints on a terminal only: dtrace(1) has no such line.
     pub const fn remedy(&self) -> Option<&'static str> {
         match self.kind {
             DropKind::Principal(_) => Some(

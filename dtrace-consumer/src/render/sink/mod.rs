@@ -34,7 +34,7 @@ pub struct Firing<'a> {
     pub epid: u32,
     /// The probe.
     pub probe: &'a Description,
-    /// When, in nanoseconds of the kernel's clock.
+    /// The time of the hit, in nanoseconds of the kernel's clock.
     pub time: u64,
     /// Whether it is an entry or a return, under `flowindent`.
     pub flow: Flow,
@@ -51,7 +51,7 @@ pub enum Datum<'a> {
     Typed(TypeId, &'a [u8]),
     /// `tracemem` or `printm`, which of them and the bytes.
     Memory(Action, &'a [u8]),
-    /// `stack`, `ustack`, `sym` and their like.
+    /// `stack`, `ustack`, `sym` and similar actions.
     Place(Place),
     /// `printf`
     Printf(&'a Format, &'a [Argument<'a>]),

@@ -149,7 +149,7 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// The process has no standard output.
     pub fn standard(program: &str) -> io::Result<Self> {
         let out = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self::new(File::from(out), program))

@@ -45,7 +45,7 @@ pub struct Structured<O> {
 }
 
 impl<O: Output> Structured<O> {
-    /// A document on its way to an output.
+    /// Creates a sink that writes a document to an output.
     pub const fn new(output: O, markup: Markup) -> Self {
         Self { output, markup, begun: false, probes: 0, left: Vec::new(), text: String::new() }
     }
@@ -109,7 +109,7 @@ impl<O: Output> Sink for Structured<O> {
             Datum::Printa(_, table) => self.left.extend(aggregations(view, table)),
             Datum::Order(order) => match order.request() {
                 Request::System(_) => self.output.perform(order)?,
-                // The document is one file.
+                // A document is always a single file, so these requests have no effect.
                 Request::Freopen(_) | Request::Ftruncate => {}
             },
             Datum::Request(request) => {
@@ -196,7 +196,7 @@ impl<O: Output> Sink for Structured<O> {
     }
 }
 
-/// Data by their size, as for `trace`, with the name if they are an argument of the probe.
+/// Returns data in the form that their size determines, as for `trace`, with the name if they are an argument of the probe.
 fn value(of: &Argument<'_>) -> Node {
     let node = match signed(of.data) {
         Some(number) => Node::Number(number.into()),
@@ -230,7 +230,7 @@ fn place(view: &View<'_>, at: &Place) -> Node {
     }
 }
 
-/// A place's whole name, and its parts.
+/// Returns the members for an address: its whole name, and the parts of the name.
 fn parts(
     whole_name: &'static str,
     module_name: &'static str,
@@ -267,7 +267,7 @@ fn typed(view: &View<'_>, ty: dtrace_compiler::types::TypeId, data: &[u8]) -> No
     Node::one("type", Node::List(members.collect()))
 }
 
-/// The aggregations of a table, each with its elements in order.
+/// Returns the aggregations of a table, each with its elements in order.
 fn aggregations(view: &View<'_>, table: &Table<'_>) -> Vec<Node> {
     let mut found: Vec<(u32, String, Vec<Node>)> = Vec::new();
     for (row, entry) in table.rows.iter().flat_map(|row| row.values.iter().map(move |v| (row, v))) {

@@ -49,7 +49,7 @@ type FaultPlace = (Option<String>, u32, i32, i32, u64);
 #[derive(Debug, Default)]
 struct Repeated {
     count: u64,
-    /// The message of the last one.
+    /// The message of the last repetition.
     last: String,
 }
 
@@ -68,7 +68,7 @@ impl<O: Output> Text<O> {
         }
     }
 
-    /// The output.
+    /// Returns the output.
     pub const fn output(&self) -> &O {
         &self.output
     }
@@ -99,7 +99,7 @@ impl<O: Output> Text<O> {
         View { terminal: self.output.moved_to_terminal().unwrap_or(view.terminal), ..*view }
     }
 
-    /// The line above the first record.
+    /// Writes the heading above the first record.
     fn heading(&mut self, view: &View<'_>) -> Result {
         if std::mem::replace(&mut self.heading, true) {
             return Ok(());
@@ -242,7 +242,7 @@ impl<O: Output> Sink for Text<O> {
     }
 }
 
-/// A datum of `trace`: an integer if it has the size of one, else text or a dump.
+/// Writes a datum of `trace`: as an integer if it has the size of an integer, else as text or a dump.
 fn value(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], quiet: bool) {
     match integer(data) {
         Some((number, _)) if quiet => Spec::default().signed(out, number),
@@ -267,7 +267,7 @@ fn integer(data: &[u8]) -> Option<(i64, i32)> {
     }
 }
 
-/// Aggregations in the form that they have without a format (`dt_print_aggs`, dt_consume.c).
+/// Writes aggregations in the form that they have without a format (`dt_print_aggs`, dt_consume.c).
 fn show_table(out: &mut Vec<u8>, view: &View<'_>, table: &Table<'_>) -> Result {
     let mut headed = None;
     for row in &table.rows {

@@ -46,7 +46,7 @@ impl Colours {
         HSLColor(0.02, 0.85, 0.95 - 0.6 * heat)
     }
 
-    /// Draws the shades with the counts that they mean.
+    /// Draws the shades, and the counts that they represent.
     fn legend(self, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
         let (left, top, width, height) = STRIP;
         let font = ("sans-serif", 12).into_font();
@@ -76,7 +76,7 @@ impl Colours {
     }
 }
 
-/// The unit in which an axis shows times: its name, and its nanoseconds.
+/// Returns the unit in which an axis shows times up to `end`: its name, and its length in nanoseconds.
 fn time_unit(end: u64) -> (&'static str, f64) {
     match end / 1_000_000_000 {
         0..=599 => ("s", 1e9),
