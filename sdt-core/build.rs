@@ -1,22 +1,22 @@
-//! Turns what a build chooses, in its environment, into `cfg`s. Nothing else chooses: a feature would be switched on
-//! for the whole module by any one crate that it is made of.
+//! Sets `cfg`s from variables in the environment of the build. These settings are not features, because any crate in a module
+//! could enable a feature for the whole module.
 //!
 //! | variable | | default |
 //! |---|---|---|
 //! | `SDT_ROUTE` | `native`: the kernel's own sdt finds the probes; `provider`: the image registers its providers itself, with DTrace or with the framework that it hosts | `native` on FreeBSD and illumos; elsewhere there is only `provider` |
-//! | `SDT_PATCH` | what enabled sites of the provider route do: `trap`, `jump`, or `gate`, where text cannot be written | `trap`; on illumos `jump`; `gate` on architectures whose instructions are not known here |
-//! | `SDT_FREEBSD` | the FreeBSD that a module is for: 10 to 15, or an exact `__FreeBSD_version` | 15 |
+//! | `SDT_PATCH` | how control leaves an enabled site of the provider route: `trap`, `jump`, or `gate`, for hosts that cannot write to text | `trap`; on illumos `jump`; `gate` on architectures whose instructions this crate does not have |
+//! | `SDT_FREEBSD` | the release of FreeBSD for which a module is built: 10 to 15, or an exact `__FreeBSD_version` | 15 |
 //!
 //! | `cfg` | |
 //! |---|---|
 //! | `sdt_route`, `sdt_patch` | as above; the second on the provider route only |
-//! | `sdt_site` | what follows from both, the form of a site: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, a test that FreeBSD before 15 wants; `call`, the two calls that illumos's linker makes probes of |
+//! | `sdt_site` | the form of a site, which both variables determine: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, the test of FreeBSD before 15; `call`, the two calls that illumos's linker turns into a probe |
 //! | `sdt_stap` | feature `stapsdt`, in programs on Linux |
-//! | `sdt_args` | how many arguments a probe can have: `5`, `6` or `10` |
-//! | `sdt_off` | feature `off`: no probe leaves anything |
-//! | `sdt_freebsd_since` | has each of 11, 12, 14 and 15 that the release is not older than |
+//! | `sdt_args` | the largest number of arguments of a probe: `5`, `6` or `10` |
+//! | `sdt_off` | feature `off`: probes add nothing to the image |
+//! | `sdt_freebsd_since` | contains those of 11, 12, 14 and 15 that are not newer than the release |
 //!
-//! Build scripts of crates that depend on this one find in `DEP_SDT_CORE_ARGS` how many arguments a probe can have.
+//! Build scripts of crates that depend on this one get the largest number of arguments of a probe in `DEP_SDT_CORE_ARGS`.
 
 use std::env;
 use std::fs;
@@ -68,18 +68,19 @@ fn main() {
     if let Some(release) = release {
         freebsd(release, native);
     }
-    // FreeBSD's own sdt has a number; whatever else calls `dtrace_probe` is asked for those that this does not carry.
+    // FreeBSD's own sdt has its own limit. On the other routes, the op `getargval` supplies the arguments that `dtrace_probe`
+    // does not carry.
     let args = match release.filter(|_| native) {
         Some(release) => release.generation().arguments(),
         None => ARGS,
     };
     set("sdt_args", &args.to_string());
     println!("cargo::rustc-env=SDT_ARGS={args}");
-    // For build scripts of crates that declare by it.
+    // For the build scripts of crates that declare probes with this number of arguments.
     println!("cargo::metadata=args={args}");
 }
 
-/// SystemTap notes, where they are asked for and there are such.
+/// Enables SystemTap notes, if the feature is set and the target has them.
 fn stap(os: &str) {
     println!("cargo::rustc-check-cfg=cfg(sdt_stap)");
     let asked = env::var_os("CARGO_FEATURE_STAPSDT").is_some();
@@ -139,7 +140,7 @@ fn newest() -> Release {
     Release::of_major(Release::NEWEST).expect("one of those that modules are built for")
 }
 
-/// `15`, or an exact `__FreeBSD_version`.
+/// Parses a release: `15`, or an exact `__FreeBSD_version`.
 fn parse(text: &str) -> Option<Release> {
     let number = text.trim().parse().ok()?;
     Release::of_major(number).or_else(|| Release::new(number))
@@ -186,7 +187,7 @@ fn chosen(variable: &str, values: &[&str], default: &str) -> String {
     value
 }
 
-/// Ends the build with a message, as an error of cargo's.
+/// Ends the build with an error message of cargo.
 fn refuse(why: &str) {
     println!("cargo::error={why}");
 }

@@ -33,7 +33,7 @@ fn source(count: u32) -> String {
     text
 }
 
-/// Compiles them.
+/// Measures the compilation of the programs, and returns the table.
 ///
 /// # Errors
 /// If a program is larger than the limit of kernels.

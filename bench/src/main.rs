@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` runs it. It asserts nothing about time, but checks that every function had its effect.
 
-/// Everything but `main`: it decodes x86_64 instructions and handles Linux's.
+/// Declares the modules. They need x86_64 and Linux, as they decode instructions and handle signals.
 macro_rules! modules {
     ($($module:ident)*) => {
         $(

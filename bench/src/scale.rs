@@ -47,7 +47,7 @@ fn linked(names: &[&'static CStr]) -> Result<Duration> {
     let sites = probes.iter().enumerate().map(|(n, probe)| {
         let patchpoint = text.as_ptr().expose_provenance() + n * nop.len();
         let record = [(&raw const *probe).expose_provenance(), patchpoint, patchpoint + nop.len(), 0];
-        // SAFETY: what a record consists of.
+        // SAFETY: a `Site` consists of four words, which any values may have.
         unsafe { std::mem::transmute::<[usize; 4], Site>(record) }
     });
     let sites = sites.rev().collect::<Vec<_>>().leak();
@@ -80,7 +80,7 @@ pub fn table() -> Result<String> {
         let names = names(count)?;
         let mut cells = vec![count.to_string(), ms(linked(&names)?)];
         let start = Instant::now();
-        // SAFETY: the ops do nothing, and stay; they do not look at pointers.
+        // SAFETY: the ops do nothing, are never dropped, and do not use their arguments, which are null.
         let provider = unsafe {
             let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
             let provider = DTRACE.register(c"scale", attr, privileges, &ProviderOps::INERT, null_mut())?;

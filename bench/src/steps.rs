@@ -37,11 +37,11 @@ fn step(subject: Subject) -> u64 {
     result
 }
 
-/// The addresses that a call of `subject` executes, from its first instruction to its return, those in
-/// what it calls among them. The function is `len` bytes long.
+/// Returns the addresses of the instructions that a call of `subject` executes, from its first instruction to its return,
+/// including those of called functions. The function is `len` bytes long.
 ///
 /// # Errors
-/// It executes too many, or was not seen.
+/// The call executes too many instructions, or none of them was seen.
 pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
     // A call before, so that initialisation at the first call is not counted.
     black_box((subject.call)(3, 5));

@@ -230,7 +230,7 @@ pub const SDT: Subject = the!(sdt_cheap);
 /// See [`INDIRECT`].
 pub const SDT_COSTLY: Subject = the!(sdt_costly);
 
-/// Enables the static key and the flag, and lets the indirect call go to the consumer; or undoes it.
+/// Enables or disables the static key and the flag, and sets the target of the indirect call.
 pub fn enable_peers(enabled: bool) {
     FLAG.store(enabled, Ordering::Relaxed);
     let function = if enabled { consume } else { ignore };

@@ -8,7 +8,7 @@ pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 /// Resumes after the breakpoint: the minimal handler.
 pub extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
 
-/// Does `work` while `handler` is the handler of SIGTRAP. No site changes meanwhile.
+/// Calls `work` while `handler` is the handler of SIGTRAP. No site changes meanwhile.
 ///
 /// # Panics
 /// When the kernel refuses.
@@ -30,7 +30,7 @@ pub fn with<R>(handler: Handler, work: impl FnOnce() -> R) -> R {
 /// # Safety
 /// The kernel passed `context` to a [`Handler`] that is still running.
 pub unsafe fn program_counter(context: *mut c_void) -> u64 {
-    // SAFETY: by contract a ucontext.
+    // SAFETY: the caller guarantees that the kernel passed `context` to a handler with SA_SIGINFO: it is a `ucontext_t`.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
 }

@@ -105,7 +105,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Returns the module that a package is by default: for the newest FreeBSD, by its native route.
+    /// Returns the module of a package with default options: for the newest FreeBSD, by its native route.
     pub fn new(project: Project, package: &str, arch: Arch) -> Self {
         Self {
             project,

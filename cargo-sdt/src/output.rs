@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit status that a shell reports of a program that SIGPIPE killed: 128 and its number.
+/// The exit status that a shell reports for a program that SIGPIPE killed: 128 plus the number of the signal.
 pub const CLOSED_STATUS: u8 = 141;
 
 /// The output could not be printed.

@@ -28,7 +28,7 @@ fn name() -> &'static str {
 /// whether it failed.
 ///
 /// # Errors
-/// As of the work.
+/// The error of `work`.
 pub fn step<T, E>(what: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let start = Instant::now();
     let (done, wait) = channel::<()>();

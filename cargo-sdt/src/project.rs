@@ -119,7 +119,7 @@ fn is_library(target: &Target) -> bool {
     target.kind.iter().any(|kind| matches!(kind, Lib | RLib | StaticLib | CDyLib | DyLib))
 }
 
-/// Returns the name of the package of another one's companion on illumos.
+/// Returns the name of the package that is the companion of a package on illumos.
 pub fn companion_of(package: &str) -> String {
     format!("{package}-dtrace")
 }

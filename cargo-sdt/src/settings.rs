@@ -26,7 +26,7 @@ pub struct Settings {
     pub route: Option<Route>,
     /// The mode of enabled sites, with `route = "provider"`.
     pub patch: Option<Patch>,
-    /// The module's name, which its file has; without it, that of the package's library.
+    /// The name of the module and of its file. The default is the name of the package's library.
     pub module: Option<String>,
     /// Features of the package to turn on.
     pub features: Vec<String>,

@@ -78,7 +78,7 @@ impl Template {
     /// Writes the crate to a folder, which must not exist: all of it, or in case of an error nothing.
     ///
     /// # Errors
-    /// The folder is there, or cannot be made.
+    /// The folder exists already, or cannot be created.
     pub fn write_to(&self, folder: &Path) -> Result<(), NewError> {
         let failed = |file: &Path| {
             let file = file.to_owned();
@@ -127,7 +127,7 @@ impl Template {
     }
 }
 
-/// The name of a new module: of its package, its file, its provider and what fires it.
+/// The name of a new module: of its package, its file, its provider, and the sysctl or kstat that fires its probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
@@ -191,10 +191,10 @@ const fn longest(os: Os) -> usize {
 }
 
 impl Name {
-    /// A name, if a module for this system can have it.
+    /// Checks that a module for this system can have this name.
     ///
     /// # Errors
-    /// Cargo, Rust, DTrace or the kernel would refuse it, cut it, or take it for another's.
+    /// Cargo, Rust, DTrace or the kernel would refuse the name, cut it, or confuse it with an existing name.
     pub fn new(name: &str, os: Os) -> Result<Self, BadName> {
         let bad = |reason: String| Err(BadName { name: name.into(), reason });
         if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
@@ -254,7 +254,7 @@ impl Name {
 /// The source of a new crate's `sdt-core`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdtCore {
-    /// A version of the registry's.
+    /// A version in the registry.
     Version(String),
     /// A git repository.
     Git(String),

@@ -201,7 +201,8 @@ pub fn profile_flags(of: &str, flags: &[String]) -> String {
     format!("{of}.rustflags={flags:?}")
 }
 
-/// Returns whether a file contains a path that begins with a folder. One as short as `/src` can be a part of any path.
+/// Returns whether a file contains a path that begins with a folder. A short folder such as `/src` does not count, as it can be a
+/// part of any path.
 fn names(file: &[u8], folder: &Path) -> bool {
     let folder = folder.join("");
     let bytes = folder.as_os_str().as_encoded_bytes();

@@ -1,4 +1,4 @@
-//! The D library of this very program: the structs below, compiled as C, are where Rust has them.
+//! Compiles the D library of this test program as C, and compares the layout of the structs below with their layout in Rust.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
@@ -33,7 +33,7 @@ struct CacheLine {
     busy: AtomicBool,
 }
 
-/// Known to D by what it is in C.
+/// In D, this is its integer type in C.
 #[derive(CType)]
 #[repr(u32)]
 #[expect(dead_code, reason = "described, not used")]

@@ -41,7 +41,7 @@ sdt_provider! {
 /// One core without caches. Time is counted in ticks of a millisecond.
 struct Board;
 
-/// Cycles in a second, ticks from one reading to the next, and where the serial line is.
+/// CPU cycles in a second, ticks from one reading to the next, and the address of the serial port.
 const HZ: u32 = 12_000_000;
 const PERIOD: u32 = 100;
 const UART0: usize = 0x4000_c000;
@@ -151,7 +151,7 @@ fn start_devices() -> Line {
     Line(uart)
 }
 
-// The timer's interrupt. What it has interrupted is on the stack, as the processor has left it there.
+// The handler of the timer interrupt. The processor has stored the interrupted program counter at `sp + 24`.
 global_asm!(
     ".global SysTick",
     ".type SysTick, %function",

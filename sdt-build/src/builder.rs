@@ -48,7 +48,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Makes declarations of a provider file.
+/// Generates declarations from a provider file.
 #[derive(Clone, Debug)]
 pub struct Builder {
     file: PathBuf,
@@ -56,7 +56,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// For a file, in a path from the package's folder.
+    /// Returns a builder for a provider file. A relative path starts at the package's folder.
     pub fn new(file: impl AsRef<Path>) -> Self {
         Self { file: file.as_ref().to_owned(), public: false }
     }
@@ -68,10 +68,10 @@ impl Builder {
         self
     }
 
-    /// The declarations, as Rust.
+    /// Returns the declarations in Rust.
     ///
     /// # Errors
-    /// The file cannot be read, or is none.
+    /// The file cannot be read, or is not a provider file.
     pub fn generate(&self) -> Result<String, Error> {
         let file = || self.file.clone();
         let bytes = fs::read(&self.file).map_err(|source| Error::Read { file: file(), source })?;

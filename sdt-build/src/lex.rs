@@ -22,7 +22,7 @@ impl Token<'_> {
     }
 }
 
-/// All tokens. The last one is empty, and is where the text ends.
+/// Returns all tokens. The last one is empty, and marks the end of the text.
 ///
 /// # Errors
 /// A comment that does not end, or a sign that provider files do not have.

@@ -1,4 +1,4 @@
-//! D provider files, which Rust and C share, as declarations of `sdt-core`'s.
+//! Converts D provider files, which Rust and C can share, to declarations for `sdt-core`.
 //!
 //! # What this is
 //!

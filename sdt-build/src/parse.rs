@@ -72,7 +72,7 @@ impl Providers {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error in the text.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let tokens = tokens(text)?;
         let mut parser = Parser { tokens: &tokens, at: 0, typedefs: BTreeMap::new() };
@@ -111,10 +111,10 @@ impl Providers {
 }
 
 impl Providers {
-    /// The text of a file with these bytes.
+    /// Converts the bytes of a file to text.
     ///
     /// # Errors
-    /// The first byte that is none of UTF-8's.
+    /// The first byte that is not valid UTF-8.
     pub fn text(bytes: &[u8]) -> Result<&str, ParseError> {
         str::from_utf8(bytes).map_err(|error| {
             let (good, bad) = bytes.split_at(error.valid_up_to());
@@ -128,7 +128,7 @@ impl Providers {
         })
     }
 
-    /// Names that follow the word `provider`, of a file that cannot be read.
+    /// Returns the names after each word `provider`, for a file that cannot be parsed.
     pub fn names(text: &str) -> impl Iterator<Item = &str> {
         let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut words = text.split(move |c| !is_of_word(c)).filter(|word| !word.is_empty());
@@ -180,7 +180,8 @@ impl<'p, 't> Parser<'p, 't> {
         if token.is_word() { Ok(token) } else { Err(token.error(format!("expected {what}"))) }
     }
 
-    /// `struct proc`, `enum { A, B = 3 }`: only C's compiler knows its contents. Its words.
+    /// Parses a type such as `struct proc` or `enum { A, B = 3 }`, and returns its words. Skips the contents, which only a C
+    /// compiler understands.
     fn tagged(&mut self) -> Result<Vec<&'t str>, ParseError> {
         let mut words = vec![self.next().text];
         if !self.peek("{") {

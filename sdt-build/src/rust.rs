@@ -10,7 +10,7 @@ impl Providers {
         self.0.iter().map(|provider| provider.declaration(visibility)).collect()
     }
 
-    /// The providers as items, for a file that is included.
+    /// Returns the providers as Rust items, for a file that is included.
     pub fn to_rust(&self, visibility: &str) -> String {
         let item = |declaration: String| format!("::sdt_core::sdt_provider! {{\n{declaration}}}\n");
         self.declarations(visibility).into_iter().map(item).collect()

@@ -93,7 +93,7 @@ fn number(words: &[&str]) -> Option<(String, &'static str)> {
 /// Returns the type for these words, without `const` and `volatile`, and this number of stars.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the type.
 pub(crate) fn of(words: &[&str], stars: usize) -> Result<Type, String> {
     let number = number(words).or_else(|| {
         let [name] = words else { return None };

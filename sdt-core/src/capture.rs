@@ -1,4 +1,4 @@
-//! Costly argument expressions leave no trace in the hot path.
+//! Evaluates costly argument expressions without adding instructions to the hot path.
 //!
 //! A call in a cold block makes the compiler keep live values in registers that survive calls, and
 //! therefore save those registers in the *hot* prologue. So the macro does not evaluate an expression that may call

@@ -43,7 +43,7 @@ impl Errno {
         }
     }
 
-    /// Returns the number by which the kernel knows a result.
+    /// Returns the number that the kernel expects for a result: 0 for success.
     pub(crate) fn code(result: Result<(), Self>) -> c_int {
         result.err().map_or(0, Self::get)
     }

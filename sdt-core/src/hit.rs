@@ -3,7 +3,7 @@
 use crate::arch;
 use crate::ops::ARGS;
 
-/// The most argument words of a probe on the route for which this is built. `build.rs` sets it.
+/// The largest number of argument words of a probe on the route for which this is built. `build.rs` sets it.
 pub const CARRIED: usize = match usize::from_str_radix(env!("SDT_ARGS"), 10) {
     Ok(count) => count,
     Err(_) => panic!("build.rs sets a number"),

@@ -374,7 +374,8 @@ macro_rules! __sdt_types {
     };
 }
 
-/// Returns eight letters of the name of an argument's first or second native type, as they lie in memory; 0 if it has one type.
+/// Returns eight letters of the name of the native type of an argument's first or second word, in the order of memory; 0 if the
+/// argument does not have the word.
 #[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
 #[doc(hidden)]
 pub const fn type_letters(types: &[crate::arg::ArgType], word: usize, index: usize) -> u64 {

@@ -13,11 +13,10 @@ pub struct TypeName {
 }
 
 impl TypeName {
-    /// The name `text`.
+    /// Returns the name `text`.
     ///
     /// # Panics
-    /// At compile time, when used in a constant as meant: if `text` holds a NUL or is longer than
-    /// 127 bytes.
+    /// If `text` contains a NUL or is longer than 127 bytes. In a constant, this is an error at compile time.
     pub const fn new(text: &str) -> Self {
         Self { bytes: [0; ARG_TYPE_LEN] }.with(text)
     }

@@ -124,9 +124,9 @@ impl core::error::Error for FrameworkError {}
 
 /// The framework with which a provider registers: `dtrace_register(9)` and its family.
 ///
-/// Implemented by the bindings to FreeBSD's and illumos's DTrace and by `sdt-framework`.
-/// All functions but [`hit`](Self::hit) may sleep and take the framework's locks; none of them
-/// may be called from an ops function unless that function's documentation allows it.
+/// Implemented by the bindings to FreeBSD's and illumos's DTrace and by `sdt-framework`. All functions except [`hit`](Self::hit)
+/// may sleep and take the framework's locks. They must not be called from an ops function unless that function's documentation
+/// allows it.
 ///
 /// # Safety
 /// An image is unloaded after its providers are unregistered. Therefore an implementation calls the ops of
@@ -173,9 +173,9 @@ pub unsafe trait Framework: Sync {
     /// [invalidated](Self::invalidate) provider is enabled.
     unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError>;
 
-    /// Invalidates a provider (`dtrace_invalidate`): no description matches its probes any more, so none
-    /// is enabled from here on. Those that are enabled stay so, and its ops are called as before. It can
-    /// be [unregistered](Self::unregister) while consumers are open, once none of its probes is enabled.
+    /// Invalidates a provider (`dtrace_invalidate`): no description matches its probes any more, so consumers cannot enable
+    /// further probes of it. Enabled probes stay enabled, and the framework calls the ops as before. The provider can be
+    /// [unregistered](Self::unregister) while consumers are open, once none of its probes is enabled.
     ///
     /// # Safety
     /// As [`unregister`](Self::unregister).
@@ -188,7 +188,7 @@ pub unsafe trait Framework: Sync {
     /// As [`unregister`](Self::unregister).
     unsafe fn condense(&self, provider: ProviderId);
 
-    /// The id of the probe with these names, if it exists (`dtrace_probe_lookup`).
+    /// Returns the id of the probe with these names, if it exists (`dtrace_probe_lookup`).
     ///
     /// # Safety
     /// As [`unregister`](Self::unregister).
@@ -226,8 +226,8 @@ pub unsafe trait Framework: Sync {
     /// destroyed only after it was disabled and every CPU has since had interrupts on. Therefore the loaded id still
     /// belongs to the probe.
     ///
-    /// `borrows` tells which arguments are addresses of memory that the site borrows. A framework that cannot read any address
-    /// safely can load from that memory.
+    /// `borrows` marks the arguments that are addresses of memory that the site borrows. A framework that cannot read any address
+    /// safely can read that memory.
     ///
     /// Arguments the probe does not have are 0. FreeBSD's and illumos's `dtrace_probe` carry five;
     /// their bindings leave the others to [`ProviderOps::getargval`].

@@ -12,10 +12,9 @@ impl Promise {
     /// Makes the promise.
     ///
     /// # Safety
-    /// All macros that refer to it get the operands that `sdt_probe!` makes of a probe: the record of a probe of this image, its
-    /// own symbol, and as many words as the count says: those of values of the types that the record describes, which live until
-    /// the hit is recorded. Templates and operands of assembly keep to the calling convention of
-    /// the thunks.
+    /// All macros that refer to it get the same operands as from `sdt_probe!`: the record of a probe of this image, the probe's
+    /// own symbol, and `count` words. The words are those of values that have the types in the record, and that live until the
+    /// hit is recorded. Templates and operands of assembly follow the calling convention of the thunks.
     pub const unsafe fn made() -> Self {
         Self(())
     }

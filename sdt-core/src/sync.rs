@@ -1,7 +1,7 @@
-//! Locks: for a module's own state, and what this crate takes itself.
+//! Locks for the state of a module, and for this crate.
 //!
-//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so a thread that waits for it sleeps, and the thread that holds it may
-//! sleep, too. Elsewhere it is `spin`'s, and who holds it must not wait for anything.
+//! On FreeBSD and illumos, a [`Mutex`] is a lock of the kernel: a thread that waits for it sleeps, and the thread that holds it
+//! may sleep, too. On other systems it is the mutex of the crate `spin`, and the thread that holds it must not wait.
 //!
 //! Not in probe context, and on FreeBSD and illumos not with interrupts off.
 

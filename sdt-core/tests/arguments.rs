@@ -15,7 +15,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 #[derive(Clone, Copy, Argument)]
 struct Port(u16);
 
-/// A reference in a struct, and a parameter.
+/// A struct with a reference and a type parameter.
 #[derive(Argument)]
 struct Name<'a, T: ?Sized> {
     text: &'a T,
@@ -43,7 +43,7 @@ enum Signed {
 /// A type of another crate, which has no C name.
 struct Foreign(#[allow(dead_code)] u64);
 
-/// D knows its size.
+/// A type that D programs cannot look into; D has only its size.
 #[derive(CType)]
 #[c_type(opaque)]
 #[allow(dead_code)]
@@ -83,7 +83,8 @@ sdt_provider! {
     }
 }
 
-/// Attached once. A thread that runs a site has the lock.
+/// Runs `f` while a probe is enabled. Returns the arguments of its hit, and their types. The image is attached once, and one
+/// thread at a time runs sites.
 fn traced(provider: &str, name: &str, f: impl FnOnce()) -> ([u64; ARGS], Vec<String>) {
     traced_by(None, provider, name, f)
 }
@@ -236,10 +237,10 @@ fn derived_types_are_what_they_hold() {
 #[test]
 fn what_is_said_is_a_string_while_it_is_recorded() {
     static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    /// Reads strings while they are there, as a consumer does.
+    /// Reads strings during the hit, as a consumer does.
     fn read(_: u32, args: &[u64; ARGS]) {
         for arg in &args[..2] {
-            // SAFETY: the probe carries addresses of C strings, and they are still there.
+            // SAFETY: the arguments are addresses of C strings, which exist until the hit is recorded.
             let text = unsafe { CStr::from_ptr(std::ptr::with_exposed_provenance(*arg as usize)) };
             SEEN.lock().unwrap().push(text.to_str().unwrap().to_owned());
         }

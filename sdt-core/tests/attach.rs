@@ -43,7 +43,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert_eq!((recorder.hits(id), recorder.args(id)[0]), (1, 1));
 
     recorder.disable(id);
-    // A thread that was on its way from a site when the probe was disabled.
+    // The hit of a thread that had left its site when the probe was disabled.
     let words = [3u64];
     // SAFETY: a record of this image and one word.
     unsafe { sdt_core::__private::fire::fire(&first::fires, words.as_ptr(), 1, std::ptr::null()) };
@@ -61,7 +61,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert_eq!(recorder.hits(id), 1);
     assert_eq!(attach::detach(), Ok(()), "once more is no harm");
 
-    // And one that was on its way when the image was detached.
+    // The hit of a thread that had left its site when the image was detached.
     // SAFETY: a record of this image and one word.
     unsafe { sdt_core::__private::fire::fire(&first::fires, words.as_ptr(), 1, std::ptr::null()) };
     assert_eq!(recorder.hits(id), 1);

@@ -113,7 +113,7 @@ fn threads_are_synchronised_for_all_of_them() {
     batch(|| ());
     assert_eq!(states(), [Trap, Nop, Trap, Trap, Nop]);
 
-    // Text that becomes read-only during a change is not asked about again, so no site is left between two states.
+    // The host is not called again for text that becomes read-only during a change, so no site is left between two states.
     recorder.disable(all[0]);
     turning_read_only(|| {
         batch(|| {

@@ -1,5 +1,5 @@
-//! The C types of arguments and fields are types that D has by itself. A kernel whose types D does not know, as one
-//! without CTF, lists an argument of any other type as `(unknown)`, and a D library with one does not compile.
+//! The C types of arguments and fields are built-in types of D. A kernel without CTF, for example, lists an argument of any other
+//! type as `(unknown)`, and a D library with such an argument does not compile.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{CStr, c_char, c_void};

@@ -20,7 +20,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(open);
 
-/// A thread that runs a site holds it: all sites belong to one probe.
+/// Returns the lock that a thread holds while it runs a site, because all sites belong to one probe.
 fn one_by_one() -> MutexGuard<'static, ()> {
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -240,7 +240,7 @@ fn statics_and_constants() {
 /// Changes a static.
 #[inline(never)]
 fn change(to: u64) -> u64 {
-    // SAFETY: one test only has to do with it, in one thread.
+    // SAFETY: only one test uses the static, in one thread.
     unsafe { changing = to };
     to
 }
@@ -413,7 +413,8 @@ fn functions_are_values_too() {
     assert_eq!(traced(|| sdt_probe!(open::value, triple(one(some.unwrap())))), 12);
 }
 
-/// Whether the function went on behind its probe.
+/// Fires a probe whose argument returns from this function if `value` is `None`. `went_on` becomes true if the function continues
+/// after its probe.
 fn leaves(value: Option<u64>, went_on: &mut bool) -> Option<u64> {
     sdt_probe!(
         open::value,
@@ -448,7 +449,7 @@ fn what_leaves_the_function_leaves_it() {
     }
     assert!(went_on, "disabled: none of it is evaluated");
     went_on = false;
-    // Fires something, for `traced`, after what returns.
+    // `traced` needs a hit, so this fires one after the function has returned.
     let returned = Cell::new(None);
     traced(|| {
         returned.set(leaves(None, &mut went_on));

@@ -8,7 +8,7 @@ use sdt_core::ops::{Attribute, Class, Privileges, ProviderAttr, Stability};
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// The kernel's.
+/// A type of the kernel.
 struct Bio;
 
 impl CType for Bio {

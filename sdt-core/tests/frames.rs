@@ -11,19 +11,19 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(open);
 
-/// The mark of `frames.rs`. Were it another one, none would be found during the hits.
+/// The mark of `frames.rs`. The test would find no marks during hits if the values differed.
 const MARK: usize = 0x5d74_7468_756e_6b21;
 
-/// Bytes of stack that are looked at.
+/// The number of bytes of the stack that are searched.
 const LOOKED_AT: usize = 32 * 1024;
 
-/// The top of that, for the hook.
+/// The upper end of the searched stack, for the hook.
 static TOP: AtomicUsize = AtomicUsize::new(0);
-/// Most and fewest marks that there were during a hit.
+/// The largest and the smallest number of marks during a hit.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static FEWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The words of this thread's stack that a frame's owner would be taken for a thunk by.
+/// Returns the number of words on this thread's stack that would mark a frame as that of a thunk.
 fn marks(stack: Range<usize>) -> usize {
     let marked = |at: &usize| {
         let frame = at.wrapping_add_signed(-arch::HIT_SLOTS);
@@ -54,7 +54,7 @@ fn outer(x: u64) {
     sdt_probe!(open::outer, inner(x + 1000), x);
 }
 
-/// So deep that the later search for marks does not overwrite any.
+/// Fires from a deep stack frame, so that the later search does not overwrite marks.
 #[inline(never)]
 fn deep(x: u64) {
     let mut room = MaybeUninit::<[u64; 1024]>::uninit();

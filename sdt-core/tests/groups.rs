@@ -35,7 +35,7 @@ fn text() -> Vec<[u8; 5]> {
 #[test]
 fn a_group_is_enabled_while_one_of_its_probes_is() {
     let recorder = recording_host::attach(Mode::Trap);
-    // The framework does not see groups.
+    // The framework has no probes for groups.
     let mut names = recorder.names();
     names.sort();
     assert_eq!(names, ["proc:test::exec-success", "proc:test::own_name", "proc:test::start"]);

@@ -1,4 +1,4 @@
-//! Providers from a D provider file, as C has them.
+//! Providers from a D provider file, as in C programs.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use sdt_core::arg::CType;

@@ -1,4 +1,4 @@
-//! Records that are no good, one by one.
+//! Each kind of invalid record.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
 use sdt_core::site::ENCODING;
 
-/// A host that can tell whether an address is in text.
+/// A host that checks whether an address is in text.
 struct Host(Range<usize>);
 
 // SAFETY: nothing is enabled, so `store` is never called.
@@ -48,7 +48,7 @@ impl Image {
         (&raw const self.probes[index]).expose_provenance()
     }
 
-    /// Links sites of these probes, places and cold blocks.
+    /// Links sites, each with the address of its probe, its own address, and that of its cold block.
     fn link(&self, sites: &[[usize; 3]]) -> Result<&'static [Site], AttachError> {
         let sites = sites.iter().map(|&[probe, patchpoint, target]| {
             // SAFETY: on every target, a `Site` has four words in this order, of which any values are valid.

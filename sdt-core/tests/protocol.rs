@@ -1,5 +1,5 @@
-//! The patching protocol, model-checked: whatever a CPU has or has not yet seen of the stores since the
-//! last synchronisation, it fetches the nop, a breakpoint or the jump, never a mixture.
+//! A model check of the patching protocol: whatever part of the stores since the last synchronisation a CPU has seen, it fetches
+//! the nop, a breakpoint or the jump, never a mixture.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -39,8 +39,8 @@ unsafe impl Patcher for Account {
     }
 }
 
-/// All texts that a CPU can fetch at some moment, if the site held `before` and the steps are done in
-/// order. A store of the head is seen whole or not at all; of all others, each byte.
+/// Returns all texts that a CPU can fetch at any moment, if the site contained `before` and the steps are executed in order. A
+/// CPU sees a store of the head completely or not at all, and each byte of other stores independently.
 fn fetched(encoding: &Encoding, before: &[u8], steps: &[Step]) -> BTreeSet<Vec<u8>> {
     let head = encoding.breakpoint.as_bytes().len();
     let mut all = BTreeSet::from([before.to_vec()]);
@@ -76,7 +76,7 @@ fn fetched(encoding: &Encoding, before: &[u8], steps: &[Step]) -> BTreeSet<Vec<u
     all
 }
 
-/// Returns whether a CPU that fetches `text` does something that was meant.
+/// Returns whether `text` is one of the intended instructions: the nop, a breakpoint or the jump.
 fn is_meant(encoding: &Encoding, text: &[u8], jump: Option<&[u8]>) -> bool {
     text == encoding.nop.as_bytes()
         || text.starts_with(encoding.breakpoint.as_bytes())
@@ -85,7 +85,7 @@ fn is_meant(encoding: &Encoding, text: &[u8], jump: Option<&[u8]>) -> bool {
 
 const STATES: [State; 3] = [State::Nop, State::Trap, State::Jump];
 
-/// Takes a site through `states`; the steps, and the text before and after.
+/// Changes a site to each of `states` in turn. Returns the steps, the text before them, and the jump.
 fn walk(
     encoding: &Encoding,
     reachable: bool,
@@ -132,7 +132,7 @@ fn walk(
 fn no_cpu_fetches_a_mixture() {
     for encoding in [x86_64::ENCODING, aarch64::ENCODING, riscv64::ENCODING] {
         for reachable in [true, false] {
-            // All ways of four changes, so every pair of changes in a row is among them.
+            // All sequences of four changes, which include every pair of consecutive changes.
             for ways in 0..81 {
                 let states = [ways / 27, ways / 9 % 3, ways / 3 % 3, ways % 3].map(|i| STATES[i]);
                 let (steps, before, jump) = walk(&encoding, reachable, &states);
@@ -145,8 +145,8 @@ fn no_cpu_fetches_a_mixture() {
     }
 }
 
-/// The check is one that can fail: leaving out any breakpoint, or any one synchronisation but those that end
-/// a change (they are there for the caller), is noticed.
+/// The check detects errors: it fails if any breakpoint is missing, or any synchronisation except those that end a change (they
+/// are for the caller).
 #[test]
 fn every_synchronisation_within_a_change_is_needed() {
     let encoding = x86_64::ENCODING;

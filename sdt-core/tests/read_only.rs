@@ -47,7 +47,7 @@ fn what_cannot_be_written_is_an_error_of_enabling() {
     fire(2);
     assert_eq!((recorder.hits(id), states()), (2, vec![State::Trap; 2]));
 
-    // Neither way out of the mode is taken by halves.
+    // Neither a change of the mode nor disabling is done in part.
     WRITABLE.store(false, Ordering::Relaxed);
     // SAFETY: no thread is in a hit.
     let jump = unsafe { sdt_core::patch::set_mode(&stubborn::twice, Mode::Jump) };

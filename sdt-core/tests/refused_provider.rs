@@ -1,4 +1,4 @@
-//! A provider that is declared twice, and not alike.
+//! A provider that is declared twice, with differences.
 
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Mode;

@@ -19,8 +19,7 @@ struct Five {
     registered: Mutex<Option<(ProviderOps, usize)>>,
     created: Mutex<Vec<usize>>,
     hits: Mutex<Vec<(u32, [u64; ARGS])>>,
-    /// Destroys as many of the probes that it creates before it says that it has created them: for another thread, that
-    /// is.
+    /// The number of probes that it destroys before `probe_create` returns, as if another thread had called `condense`.
     destroys: AtomicU32,
     /// Fires once more while a hit is recorded, as an interrupt may.
     nested: Mutex<Option<(Probe, [u64; ARGS])>>,
@@ -38,7 +37,7 @@ impl Five {
     }
 }
 
-/// Stands for the bindings' own, which looks for sites.
+/// Replaces the `getargval` of the bindings, which searches for the frame of a site.
 unsafe extern "C" fn of_sites(_: *mut c_void, _: u32, _: *mut c_void, _: c_int, _: c_int) -> u64 {
     panic!("no site has fired")
 }
@@ -51,7 +50,7 @@ impl Five {
         assert_eq!(unsafe { ops.enable.unwrap()(arg as _, id, parg as _) }, 0);
     }
 
-    /// At the same depth of the stack as `dtrace_probe` when it asks.
+    /// Calls `getargval` at different depths of the stack, as `dtrace_probe` does.
     #[inline(never)]
     fn ask(&self, id: u32, argno: usize, depth: usize) -> u64 {
         let room = std::hint::black_box([depth; 32]);
@@ -65,7 +64,7 @@ impl Five {
     }
 }
 
-// SAFETY: it calls the ops as they want to be called.
+// SAFETY: it calls the ops with the registered pointers, in their contexts.
 unsafe impl Framework for Five {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(of_sites)
@@ -89,7 +88,7 @@ unsafe impl Framework for Five {
 
     unsafe fn invalidate(&self, _: ProviderId) {}
 
-    /// Everything.
+    /// Destroys all probes.
     unsafe fn condense(&self, _: ProviderId) {
         let (ops, arg) = self.registered.lock().unwrap().expect("registered");
         for (id, parg) in (1..).zip(self.created.lock().unwrap().drain(..)) {
@@ -144,7 +143,7 @@ unsafe impl Framework for Five {
 
 fn open(provider: &'static Provider, framework: &'static Five) {
     let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
-    // SAFETY: this program stays.
+    // SAFETY: this program is never unloaded.
     unsafe { provider.open_with(framework, c"test", c"script", attr, privileges) }.unwrap();
 }
 
@@ -197,8 +196,8 @@ fn all_ten_arrive() {
     assert!(hits.iter().all(|(_, args)| *args == words(args[0])));
 }
 
-/// A thread has the framework create a probe, and before it has noted that, another one has it destroy all that are not
-/// enabled.
+/// A thread creates a probe in the framework. Before it has set the state of the slot, another thread destroys all probes that
+/// are not enabled.
 #[test]
 fn what_is_destroyed_as_it_is_created_is_created_again() {
     static FIVE: Five = Five::new(2);

@@ -43,7 +43,7 @@ fn twin(n: u64) {
     probe::probe!(twin, costly, n * 2);
 }
 
-/// Its address shows the program where it was loaded.
+/// The program compares the address of this symbol with that in the file, to find the address at which it was loaded.
 #[unsafe(no_mangle)]
 #[used]
 #[allow(non_upper_case_globals)]
@@ -102,7 +102,7 @@ fn notes_are_as_others_leave_them() {
     };
     for (name, count) in [("nothing", 0), ("exec_success", 3), ("costly", 1)] {
         let (mut ours, theirs) = (of("ours", name), of("twin", name));
-        // Without optimisation there is one for each number of words that the arguments could be, of which one is executed.
+        // Without optimisation there is a note for each possible number of words of the arguments; only one of them is executed.
         ours.retain(|note| !cfg!(debug_assertions) || note.args.len() == count);
         assert_eq!((ours.len(), theirs.len()), (1, 1), "{name}");
         assert_eq!((ours[0].args.len(), theirs[0].args.len()), (count, count), "{name}");
@@ -156,7 +156,7 @@ fn said_by(program: &str, args: &[&str]) -> Option<String> {
     Some(shown)
 }
 
-/// readelf(1) reads our notes as those of the crate `probe`: all that differs is the provider, and where the words are.
+/// readelf(1) reads our notes like those of the crate `probe`: only the provider and the locations of the words differ.
 #[test]
 fn readelf_says_the_same_of_both() {
     fire(1);
@@ -190,12 +190,12 @@ fn readelf_says_the_same_of_both() {
     }
 }
 
-/// bpftrace(8) lists ours beside those of the crate `probe`. It wants root.
+/// bpftrace(8) lists our notes and those of the crate `probe`. It needs root.
 #[test]
 fn bpftrace_lists_both() {
     fire(1);
     twin(1);
-    // SAFETY: asks for a number.
+    // SAFETY: the function only returns a number.
     if unsafe { geteuid() } != 0 {
         return;
     }
@@ -208,7 +208,7 @@ fn bpftrace_lists_both() {
     }
 }
 
-// SAFETY: POSIX's, and asks for a number.
+// SAFETY: this is the declaration of POSIX.
 unsafe extern "C" {
     fn geteuid() -> u32;
 }

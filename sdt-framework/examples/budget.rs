@@ -1,7 +1,7 @@
-//! How long a hit takes whose budget is used up, for each of many mixes of work: `cargo run --release --example budget`.
+//! Measures the duration of a hit that uses up its budget, for many kinds of work: `cargo run --release --example budget`.
 //!
-//! Each mix is a program whose clauses do one thing until nothing is left. The time is that of the fastest of several hits: what
-//! else the machine does is not the program's.
+//! Each mix is a program whose clauses repeat one kind of work until the budget is used up. The result is the time of the fastest
+//! of several hits, because other work of the machine can only make a hit slower.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Costs, Kernel, Number};
 use sdt_framework::{Config, Dtrace};
 
-/// Reads its own memory, and has a stack of 100 frames.
+/// A kernel whose programs can read `TEXT`, with a stack of 100 frames.
 struct Own;
 
 /// The memory that programs read.
@@ -24,7 +24,7 @@ impl Kernel for Own {
         0
     }
 
-    /// Each of its functions is a few instructions, so the time of a mix is the framework's.
+    /// Each function of this kernel takes a few instructions, so the measured time is that of the framework.
     fn costs(&self) -> Costs {
         Costs { load: 16, user: 16, stack: 16, frame: 1 }
     }
@@ -49,10 +49,11 @@ impl Kernel for Own {
     }
 }
 
-/// A program has as many clauses as its DOF has room for; so many are sent that the budget does not suffice for them.
+/// The number of clauses of a program, for which a DOF has room, and the number of programs. Together, they need more than the
+/// budget.
 const REPEATED: usize = 100;
 const PROGRAMS: usize = 64;
-/// Of the hits, the fastest counts.
+/// The number of hits, of which the fastest is reported.
 const HITS: u64 = 20;
 
 /// The work of a clause. Each clause repeats it.
@@ -86,7 +87,7 @@ const MIXES: [(&str, &str); 27] = [
     ("aggregation by stack", "@[stack(100), x++] = quantize(x);"),
 ];
 
-/// The time of a hit, and the number of clauses that the budget stopped at it.
+/// Returns the time of a hit, and the number of clauses that were stopped because the budget was used up.
 fn hit(text: &str, programs: usize) -> Option<(Duration, u64)> {
     let memory = Box::leak(Box::<[u8]>::new_uninit_slice(512 << 20));
     // SAFETY: there is one thread.

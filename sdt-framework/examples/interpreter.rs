@@ -1,7 +1,7 @@
-//! An interpreter whose programs bring probes of their own: a filter engine, or a scripting language in a kernel, would do
-//! the same. Nobody who compiled it knows which probes there will be.
+//! An interpreter whose programs define their own probes, like a filter engine or a scripting language in a kernel. The probes
+//! are not known when the interpreter is compiled.
 //!
-//! A program is lines:
+//! A program consists of lines:
 //!
 //! ```text
 //! probe packet int int     a probe, and the types of its arguments: int or string
@@ -30,21 +30,21 @@ enum Step {
     Fire(Probe),
 }
 
-/// A program, with its provider's probes. They are there as long as it is loaded.
+/// A program, and the provider of its probes. The probes exist while the program is loaded.
 struct Program {
     provider: &'static Provider,
     steps: Vec<Step>,
 }
 
 impl Program {
-    /// Loads a program: its probes are `name:::` from here on.
+    /// Loads a program, and creates its probes, which have the provider `name`.
     fn load(
         provider: &'static Provider,
         dtrace: &'static Dtrace<Uniprocessor>,
         name: &CStr,
         source: &str,
     ) -> Result<Self, Box<dyn Error>> {
-        // SAFETY: a process stays; a kernel does, too. A module that can be unloaded calls `open`.
+        // SAFETY: a process is never unloaded, and neither is a kernel. A module that can be unloaded calls `open`.
         unsafe { provider.open_with(dtrace, c"vm", name, &ProviderAttr::SDT, Privileges::USER) }?;
         let mut program = Self { provider, steps: Vec::new() };
         let mut probes = Vec::new();
@@ -72,7 +72,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Runs it.
+    /// Runs the program with an input.
     fn run(&self, input: u64) -> Result<(), Box<dyn Error>> {
         let mut stack = Vec::new();
         for step in &self.steps {
@@ -96,7 +96,7 @@ impl Program {
         Ok(())
     }
 
-    /// Unloads it. One that is traced stays.
+    /// Unloads the program. A program that is traced stays loaded.
     fn unload(self) -> Result<(), (Self, Box<dyn Error>)> {
         match self.provider.close() {
             Ok(()) => Ok(()),
@@ -112,7 +112,7 @@ impl Drop for Program {
     }
 }
 
-/// The types of the language.
+/// Returns the argument type with this name in the language.
 fn type_of(name: &str) -> Result<&'static ArgType, String> {
     match name {
         "int" => Ok(arg::<i64>()),
@@ -145,7 +145,7 @@ static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 /// A probe's names, and its arguments.
 type Hit = (String, [u64; 2]);
 
-/// Loads the program, traces two runs, unloads it. Returns what was recorded: names and arguments.
+/// Loads the program, traces two runs, and unloads it. Returns the recorded hits: names and arguments.
 fn trace() -> Result<Vec<Hit>, Box<dyn Error>> {
     DTRACE.init(MEMORY.take().ok_or("the memory is taken")?, &CONFIG)?;
     let broken = Program::load(&PROGRAM, &DTRACE, c"packets", "probe packet float");
@@ -153,7 +153,7 @@ fn trace() -> Result<Vec<Hit>, Box<dyn Error>> {
     assert_eq!(error.to_string(), "`float` is no type: int or string");
 
     let program = Program::load(&PROGRAM, &DTRACE, c"packets", PACKETS)?;
-    // Nobody traces it.
+    // No consumer traces this run.
     program.run(1)?;
     let consumer = DTRACE.open()?;
     DTRACE.enable(consumer, &Spec::parse("packets:::", Field::Name)?)?;

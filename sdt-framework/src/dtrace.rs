@@ -37,14 +37,15 @@ const MAX_ARGS: i32 = 32;
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
 ///
-/// Meant to be a `static`. The host provides all memory at boot, with [`init`](Self::init). Before that, no provider can
-/// register and no consumer can open it.
+/// Put it into a `static`. The host provides all memory at boot, with [`init`](Self::init). Before that, no provider can register
+/// and no consumer can open it.
 ///
-/// All functions except [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick),
-/// [`function_hit`](Self::function_hit), [`counters`](Self::counters),
-/// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has.
-/// Threads with interrupts on call them. In probe context they refuse with [`ProbeContext`], or return `None` if they return an
-/// `Option`. The host must not call them in an interrupt handler. `docs/kernels.md` of the project lists every function.
+/// All functions except [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick), [`sample`](Self::sample),
+/// [`function_hit`](Self::function_hit), [`function_skip`](Self::function_skip), [`is_function_site`](Self::is_function_site),
+/// [`count_stray`](Self::count_stray), [`counters`](Self::counters), [`late_timers`](Self::late_timers), [`host`](Self::host),
+/// [`suspend`](Self::suspend) and [`resume`](Self::resume) take [locks](Host::Lock) of the host. Threads with interrupts on call
+/// them. In probe context they refuse with [`ProbeContext`], or return `None` if they return an `Option`. The host must not call
+/// them in an interrupt handler. `docs/kernels.md` of the project lists every function.
 ///
 /// | purpose | functions |
 /// |---|---|
@@ -240,9 +241,9 @@ impl<H: Host> Dtrace<H> {
         self.0.tick(kernel_pc, process_pc)
     }
 
-    /// Fires the probe `profile-N` whose number [`Host::sample_threads`] received, in the sampled thread. The arguments are the
-    /// interrupted program counter in the kernel and in a process, one of them 0, and the nanoseconds by which the sample is late.
-    /// Does nothing if the probe was disabled meanwhile.
+    /// Fires the probe `profile-N` of the timer with this number, which [`Host::sample_threads`] has received, in the sampled
+    /// thread. The arguments are the interrupted program counter in the kernel and in a process, one of them 0, and the
+    /// nanoseconds by which the sample is late. Does nothing if the probe was disabled meanwhile.
     ///
     /// Probe context: for an interrupt or signal handler of the thread.
     pub fn sample(&self, timer: usize, kernel_pc: u64, process_pc: u64, late: u64) {
@@ -259,7 +260,7 @@ impl<H: Host> Dtrace<H> {
 
 /// # The provider `fbt`
 ///
-/// Entries and returns of the kernel's functions, which consumers send, for hosts that let them.
+/// Probes at entries and returns of the kernel's functions, for hosts that allow consumers to send functions.
 impl<H: Host> Dtrace<H> {
     /// Registers the provider `fbt`, and lets consumers with the [right](Rights::with_functions) trace functions of this text,
     /// with room for this number of sites. A site takes at most 64 bytes; its probe is one of [`Config::probes`]. The entry of a
@@ -324,8 +325,8 @@ impl<H: Host> Dtrace<H> {
     /// they are then, including the stack pointer and the flags.
     ///
     /// # Safety
-    /// `registers` are those of code that a breakpoint on this CPU has interrupted, and the handler resumes with them. It keeps
-    /// the contract of the [text](FunctionText) that was registered.
+    /// `registers` are those of code that a breakpoint on this CPU has interrupted, and the handler resumes with them. The
+    /// handler fulfils the contract of the [text](FunctionText) that was registered.
     pub unsafe fn function_hit(&self, registers: &mut Registers) -> bool {
         // SAFETY: the caller's contract.
         unsafe { self.0.function_hit(registers) }
@@ -334,7 +335,8 @@ impl<H: Host> Dtrace<H> {
 
 /// # Providers and their probes
 ///
-/// Beside [`register`](Framework::register) and [`probe_create`](Framework::probe_create), which are the [`Framework`]'s.
+/// These functions complement [`register`](Framework::register) and [`probe_create`](Framework::probe_create) of the trait
+/// [`Framework`].
 impl<H: Host> Dtrace<H> {
     /// Calls `f`, which creates probes, and then enables them for all enablings that match them. So the provider is not called
     /// to enable a probe before `f` has returned. The framework calls `provide` ops in this way.
@@ -460,8 +462,8 @@ impl<H: Host> Dtrace<H> {
 
 /// # A probe fires
 ///
-/// For providers. Sites call [`hit`](sdt_core::ops::Framework::hit) of the [`Framework`](sdt_core::ops::Framework). All of it is
-/// probe context.
+/// Providers call these functions. Sites call [`hit`](sdt_core::ops::Framework::hit) of the
+/// [`Framework`](sdt_core::ops::Framework). All of it is probe context.
 impl<H: Host> Dtrace<H> {
     /// Fires a probe with all its arguments, at most ten.
     ///
@@ -519,8 +521,8 @@ impl<H: Host> Dtrace<H> {
 
 /// # A consumer enables probes
 ///
-/// By a clause that records their arguments: [`snapshot`](Self::snapshot) reads the records, and [`records`](crate::records)
-/// decodes them.
+/// The clause records the arguments of the probes: [`snapshot`](Self::snapshot) reads the records, and
+/// [`records`](crate::records) decodes them.
 impl<H: Host> Dtrace<H> {
     /// Enables all probes that the description matches and the consumer [may use](crate::Rights), with the clause
     /// `{ trace(arg0); ... trace(arg9); }`. Returns their number, which may be 0. This is possible at any time, unless the

@@ -2,39 +2,37 @@
 //!
 //! # What this is
 //!
-//! A [`Dtrace`] is what `dtrace.c` is to FreeBSD and illumos: providers register with it, their probes
-//! get ids, consumers enable probes by description, and what fires is written into per-CPU buffers
-//! without a lock and without waiting. It is a `static`, and all memory that it uses is [handed over](Dtrace::init) at
-//! boot.
+//! A [`Dtrace`] corresponds to `dtrace.c` of FreeBSD and illumos: providers register with it, their probes get ids, consumers
+//! enable probes by description, and hits are recorded in per-CPU buffers without a lock and without waiting. It is a `static`.
+//! The host provides all of its memory [at boot](Dtrace::init).
 //!
-//! The kernel supplies a [`Host`]; providers, including those made with `sdt_core`'s macros, see the
-//! [`Framework`](sdt_core::ops::Framework) trait.
+//! The kernel supplies a [`Host`]. Providers, including those made with `sdt_core`'s macros, use the trait
+//! [`Framework`](sdt_core::ops::Framework).
 //!
 //! # What it is not
 //!
-//! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing except in [`console`], and compiles nothing: programs in D come in DOF. FreeBSD and illumos have
-//! a framework of their own, and
-//! modules for them do not need this one.
+//! It patches no text and has no table of sites: both are tasks of the provider. For probes declared with the macros of
+//! `sdt_core`, that is `sdt_core`. It prints nothing except in [`console`], and contains no compiler: D programs arrive as DOF.
+//! FreeBSD and illumos have their own framework, so modules for them do not need this one.
 //!
 //! # How probes are enabled
-//! By programs. [`Dtrace::enable_program`] takes one in DOF before the consumer [starts](Dtrace::go), with
-//! [options](Dtrace::set_option). A consumer in the kernel needs no compiler: [`Dtrace::enable`] enables a clause that records a probe's
-//! arguments. What was recorded comes in [snapshots](Dtrace::snapshot); [`eprobe`](Dtrace::eprobe),
-//! [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) describe it. [`Host::kernel`] documents what
-//! programs may ask of the kernel; [`Dtrace::register_own`] and [`Dtrace::register_profile`] are the framework's own providers.
+//! Programs enable probes. [`Dtrace::enable_program`] accepts a program in DOF before the consumer [starts](Dtrace::go), with
+//! [options](Dtrace::set_option). A consumer in the kernel needs no compiler: [`Dtrace::enable`] enables a clause that records a
+//! probe's arguments. A consumer reads the records in [snapshots](Dtrace::snapshot); [`eprobe`](Dtrace::eprobe),
+//! [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) describe them. [`Host::kernel`] is the interface of
+//! programs to the kernel. [`Dtrace::register_own`] and [`Dtrace::register_profile`] register the framework's own providers.
 //!
 //! # Where to read on
 //!
-//! - To host it: [`smp`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's
-//!   `docs/your-kernel-in-an-afternoon.md` does it, and the
-//!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
-//!   `noise`: lines that leave the machine, for consumers that have the kernel's key; [`console`]: consumers on the machine itself.
-//! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in
-//!   C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: four layers, each of which imports only those before it: `machine/` (DIF and aggregations), `run/` (clauses, buffers,
-//!   and what happens when a probe fires: `run/fire.rs`), `registry/` (providers and probes), `control/` (consumers, programs, server,
-//!   console). [`Dtrace`] is the facade; then `docs/architecture.md` of the project.
+//! - To host it: [`smp`], or [`Host`] and [`Dtrace`]; [`kernel`] is the interface of programs to the kernel. The tutorial is the
+//!   project's `docs/your-kernel-in-an-afternoon.md`, and the smallest host is `embedded-example/`. Feature `server`: consumers
+//!   at the other end of a line, with [rights](Rights). Feature `noise`: lines that leave the machine, for consumers that have
+//!   the kernel's key. [`console`]: consumers on the machine itself.
+//! - To write a provider that creates probes at run time or when consumers request them: [`sdt_core::runtime`]. With the
+//!   interface of the C kernels: [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To change it: there are four layers, each of which imports only those before it: `machine/` (DIF and aggregations), `run/`
+//!   (clauses, buffers, and the path of a hit: `run/fire.rs`), `registry/` (providers and probes), `control/` (consumers,
+//!   programs, server, console). [`Dtrace`] is the facade. Continue with `docs/architecture.md` of the project.
 //!
 //! # Example
 //!
@@ -92,19 +90,18 @@
 //! # What happens when
 //! - A probe's chain holds one enabling control block (ECB) for each enabling of each consumer. The
 //!   provider's `enable` and `disable` are called for the first and the last ECB of a probe.
-//! - Enablings are retained: a probe that is created later is enabled by those that mean it.
-//! - Probe context only reads chains. An ECB that is removed is unlinked, then [`Host::sync`] waits for
-//!   every CPU to leave probe context, then it is used again. So it is with a consumer's buffers.
-//! - A record that finds its buffer full is dropped and counted, by consumer and CPU
-//!   ([`Snapshot::drops`]). Nothing else is ever lost between a firing and the buffer: hits that cannot be
-//!   recorded at all are in [`Counters`].
+//! - Enablings are retained: they also enable matching probes that are created later.
+//! - Probe context only reads chains. To remove an ECB, the framework unlinks it, calls [`Host::sync`], which waits until every
+//!   CPU has left probe context, and reuses it only then. The same applies to a consumer's buffers.
+//! - A record that does not fit its buffer is dropped and counted, by consumer and CPU ([`Snapshot::drops`]). Nothing else is
+//!   lost between a hit and the buffer: [`Counters`] counts hits that cannot be recorded at all.
 //!
 //! # Locks
-//! Two, neither ever taken in probe context: one over registration and the `provide` ops, which may
-//! therefore create and look up probes, and one over the tables and all other ops. Both are of the kind that the
-//! [host](Host::Lock) has, and taken with interrupts on. The second one is not held while many probes are searched
-//! for those that a description means: it is released every few. Neither is held
-//! while a function of the consumer's runs.
+//! There are two locks. Code in probe context takes neither of them. One lock is held during registration and the `provide` ops,
+//! which may therefore create and look up probes. The other lock protects the tables, and is held during all other ops. Both have
+//! the type that the [host](Host::Lock) chooses, and are taken with interrupts on. While the framework searches many probes for
+//! those that a description matches, it releases the second lock after every few probes. It holds neither lock while it calls a
+//! function of the consumer.
 #![cfg_attr(not(test), no_std)]
 
 mod base;

@@ -57,13 +57,13 @@ use crate::control::config::{Config, InitError};
 use crate::dtrace::Dtrace;
 use crate::kernel::{Costs, Kernel, Unknown};
 
-/// The properties of a machine that only its kernel knows.
+/// The functions of a kernel from which [`Tracing`] makes a host and a patcher.
 ///
 /// # Safety
-/// - [`cpu`](Self::cpu) and [`without_interrupts`](Self::without_interrupts) are as [`Host`]'s,
-///   [`possible`](Self::possible) as [`Host::cpus`].
-/// - [`interrupt_others`](Self::interrupt_others) leads to [`Tracing::called`] on every other CPU that is up, in a
-///   handler that runs with interrupts off, or as soon as that CPU has them on.
+/// - [`cpu`](Self::cpu) and [`without_interrupts`](Self::without_interrupts) fulfil the contract of [`Host`]'s functions, and
+///   [`possible`](Self::possible) that of [`Host::cpus`].
+/// - [`interrupt_others`](Self::interrupt_others) makes every other CPU that is up call [`Tracing::called`] in a handler with
+///   interrupts off. A CPU with interrupts off does so as soon as it turns them on.
 /// - [`writable`](Self::writable) returns an address at which the same bytes can be written, and [`is_text`](Self::is_text)
 ///   is true only for text.
 pub unsafe trait Machine: Sized + 'static {
@@ -108,7 +108,7 @@ pub unsafe trait Machine: Sized + 'static {
     }
 
     /// Returns the interface of D programs to this kernel: see [`Host::kernel`]. A [`Readable`](crate::kernel::Readable) lets
-    /// them read memory and print a `&str`; without one, they know numbers only.
+    /// them read memory and print a `&str`; without one, they can read only numbers.
     fn kernel() -> &'static (dyn Kernel + Sync) {
         &Unknown
     }
@@ -124,7 +124,7 @@ pub unsafe trait Machine: Sized + 'static {
     }
 }
 
-/// A framework on a [`Machine`] of at most `CPUS` CPUs, and the kernel's probes. Meant to be a `static`.
+/// A framework on a [`Machine`] of at most `CPUS` CPUs, and the kernel's probes. Put it into a `static`.
 pub struct Tracing<M: Machine, const CPUS: usize> {
     dtrace: Dtrace<Smp<M, CPUS>>,
     module: &'static CStr,
@@ -143,9 +143,9 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
         config.memory::<Smp<M, CPUS>>(M::possible(), consumers)
     }
 
-    /// Hands memory to the framework ([`Dtrace::init`]), registers D's own [probes](Dtrace::register_own), and attaches the image's
-    /// ([`attach`](attach::attach)); sites are patched as the build chose by `SDT_PATCH`. After any error but
-    /// [`StartError::Memory`] the framework has its memory, and none of the image's probes.
+    /// Hands memory to the framework ([`Dtrace::init`]), registers D's own [probes](Dtrace::register_own), and attaches the
+    /// probes of the image ([`attach`](attach::attach)). `SDT_PATCH` has selected at build time how sites are patched. After any
+    /// error except [`StartError::Memory`], the framework has its memory, and none of the image's probes.
     ///
     /// Each of the configured consumers gets an equal [share](Dtrace::share_memory) of the memory that is left, at least the configured
     /// buffers, so one that asks for large buffers leaves room for the others. [`Dtrace::share_memory`] sets another share.
@@ -154,7 +154,7 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
     /// kernel with a one-shot timer implements [`Machine::timers_changed`], too.
     ///
     /// # Safety
-    /// As [`attach`](attach::attach): every CPU has its breakpoint handler, and the image is never unloaded.
+    /// The contract of [`attach`](attach::attach): every CPU has its breakpoint handler, and the image is never unloaded.
     ///
     /// # Errors
     /// See [`StartError`].

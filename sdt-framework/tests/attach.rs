@@ -25,7 +25,7 @@ sdt_provider! {
     }
 }
 
-/// Probes of both.
+/// The number of probes of both providers.
 const DECLARED: u32 = 5;
 
 #[inline(never)]
@@ -43,7 +43,7 @@ static DTRACE: Dtrace<Uniprocessor> =
     // SAFETY: there is one thread at a time.
     Dtrace::new(unsafe { Uniprocessor::new() });
 
-/// Room for what the image declares and no more.
+/// Room for the providers and probes of the image, and for no others.
 const CONFIG: Config = Config {
     providers: 2,
     probes: DECLARED as usize,
@@ -54,7 +54,7 @@ const CONFIG: Config = Config {
 
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
 
-/// [`DTRACE`], with calls that fail and others that come in between.
+/// Passes calls to [`DTRACE`]. Some calls fail, and other code runs before a call.
 struct Faulty(Mutex<Plan>);
 
 struct Plan {
@@ -81,7 +81,7 @@ impl Faulty {
             let mut plan = self.0.lock().unwrap();
             let call = plan.calls.len() as u32;
             plan.calls.push(creates);
-            // A call in between is not interrupted itself.
+            // The simulated thread is not interrupted itself.
             (call, plan.fail.contains(&call), std::mem::replace(&mut plan.meanwhile, |_| {}))
         };
         meanwhile(call);
@@ -92,7 +92,7 @@ impl Faulty {
 
 const INJECTED: FrameworkError = FrameworkError::Other(5);
 
-// SAFETY: all is handed on to a framework that keeps to the contract, or not done.
+// SAFETY: each function calls the same function of a framework that fulfils the contract, or returns an error.
 unsafe impl Framework for Faulty {
     unsafe fn register(
         &self,
@@ -103,7 +103,7 @@ unsafe impl Framework for Faulty {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         self.call(false)?;
-        // SAFETY: the caller's contract, as below.
+        // SAFETY: the caller fulfils the contract of the same function.
         unsafe { DTRACE.register(name, attr, privileges, ops, arg) }
     }
 
@@ -162,7 +162,7 @@ static ATTACHMENT: Attachment = Attachment {
     module: c"image",
 };
 
-/// The image is one, and tests take turns with it.
+/// There is one image, so one test at a time uses it.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn attach(fail: &[u32], meanwhile: fn(u32)) -> Result<(), AttachError> {
@@ -189,7 +189,7 @@ fn nothing_is_registered() {
     assert_eq!(listed(), [""; 0]);
     let (attr, privileges, null) = (&ProviderAttr::SDT, Privileges::USER, std::ptr::null_mut());
     let others = [c"other", c"another"].map(|name| {
-        // SAFETY: the ops do nothing, and stay.
+        // SAFETY: the ops do nothing, and are statics.
         unsafe { DTRACE.register(name, attr, privileges, &ProviderOps::INERT, null) }
             .expect("there is room")
     });
@@ -199,7 +199,7 @@ fn nothing_is_registered() {
     }
 }
 
-/// All is attached: every probe is listed once, and fires.
+/// Asserts that the image is attached: every probe is listed once, and fires.
 fn all_is_there() {
     let names = ["one:image:none:a", "one:image:none:b", "one:image:none:c"];
     assert_eq!(listed(), [&names[..], &["two:image:none:d", "two:image:none:e"]].concat());
@@ -217,7 +217,7 @@ fn all_is_there() {
     assert_eq!(DTRACE.counters().hits, hits);
 }
 
-/// Attaches and detaches once more, with nothing in the way.
+/// Attaches and detaches once more, without errors.
 fn and_it_works_again() {
     assert_eq!(attach(&[], |_| {}), Ok(()));
     all_is_there();
@@ -225,7 +225,7 @@ fn and_it_works_again() {
     nothing_is_registered();
 }
 
-/// The calls of the framework that attaching takes when all goes well: whether each creates a probe.
+/// Returns the calls of the framework that attaching makes if no call fails: whether each creates a probe.
 fn calls_of_attach() -> Vec<bool> {
     assert_eq!(attach(&[], |_| {}), Ok(()));
     let calls = FAULTY.calls();
@@ -262,8 +262,8 @@ fn a_refusal_while_attaching_leaves_nothing() {
     }
 }
 
-/// One call fails, and then one on the way back: of what was registered something stays, invalidated, until the next
-/// attempt of whatever kind.
+/// One call fails, and then one of the calls that undo the registration. A provider stays registered, but invalidated, until the
+/// next attempt to attach or detach.
 #[test]
 fn a_refusal_on_the_way_back_is_said() {
     let _turn = turn();
@@ -280,7 +280,7 @@ fn a_refusal_on_the_way_back_is_said() {
                     stayed += 1;
                     let AttachError::MustStay { cause, held } = error else { panic!("{error}") };
                     assert_eq!((cause.error, held.error), (INJECTED, INJECTED));
-                    // And still, as long as it is refused.
+                    // The result is the same as long as the framework refuses.
                     assert_eq!(detach(&[0]), Err(DetachError::Refused(held)));
                     assert_eq!(attach(&[0], |_| {}), Err(AttachError::Leaving(held)));
                     if detach_first {
@@ -297,7 +297,7 @@ fn a_refusal_on_the_way_back_is_said() {
     assert!(stayed > 0);
 }
 
-/// A consumer that has enabled, at each position, what there is by then.
+/// A consumer that enables, before the call with this number, all probes that exist.
 static EAGER: Mutex<Option<(u32, ConsumerId)>> = Mutex::new(None);
 
 #[test]
@@ -318,7 +318,7 @@ fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
                 }
             })
             .unwrap_err();
-            // The probes that existed when it enabled, and those created later.
+            // The enablings are retained, so the consumer has enabled both existing probes and those created later.
             let before = &calls[..fails as usize];
             let enabled = before.iter().filter(|creates| **creates).count() as u64;
             assert_eq!(error.must_stay(), enabled > 0, "{fails}, {enables}: {error}");
@@ -362,7 +362,7 @@ fn a_refused_detach_changes_nothing_or_says_so() {
                 DetachError::Reduced(refusal) => {
                     reduced += 1;
                     assert_eq!(refusal.error, INJECTED);
-                    // The next refusal has all back that it can have.
+                    // The next refused attempt registers the missing providers again.
                     assert!(matches!(detach(&[0]), Err(DetachError::Refused(_))));
                     all_is_there();
                 }
@@ -388,8 +388,8 @@ fn a_refused_detach_changes_nothing_or_says_so() {
     nothing_is_registered();
 }
 
-/// A consumer lists, and with that has the provider provide, before and after every call of the framework that
-/// attaching makes: that is every moment at which it could find another set of probes.
+/// A consumer lists probes, which calls the op `provide`, before and after every call of the framework by `attach`. At these
+/// moments it could find different sets of probes.
 #[test]
 fn a_probe_is_created_once_whoever_looks_on() {
     let _turn = turn();

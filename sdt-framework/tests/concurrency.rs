@@ -25,9 +25,8 @@ fn busy() -> Box<Busy> {
 /// The number of times that each CPU fires.
 const HITS: u64 = 200_000;
 
-/// All CPUs hit two probes in turn. One consumer records the first probe throughout, slowly drained;
-/// another one has the second one enabled and disabled all the time, so that ECBs go from chain to
-/// chain under the feet of those who walk them.
+/// All CPUs hit two probes in turn. One consumer records the first probe all the time, and reads slowly. Another consumer enables
+/// and disables the second probe all the time, so that ECBs move from chain to chain while CPUs walk the chains.
 #[test]
 fn every_hit_is_drained_or_counted_as_dropped() {
     let provider = TestProvider::default();
@@ -85,7 +84,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
             let (mut toggles, mut records, mut drops) = (0u64, Vec::new(), 0);
             while is_firing() {
                 assert_eq!(dtrace.enable(y, &spec("flicker")), Ok(1));
-                // And something for the pool to mix: an ECB that joins the steady probe's chain.
+                // Also adds an ECB to the chain of the steady probe, so that the pool reuses ECBs for other chains.
                 assert_eq!(dtrace.enable(y, &spec("steady")), Ok(1));
                 assert_eq!(dtrace.disable(y, &spec("steady")), Ok(1));
                 for cpu in 0..CPUS {
@@ -127,7 +126,8 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     assert!(drops.iter().sum::<u64>() > 0, "no buffer was ever full: the test shows too little");
     let mut seen = HashSet::new();
     for record in &of_y {
-        // It has enabled the two alternately, the flickering one first; most are disabled again.
+        // The consumer has enabled the two probes alternately, the flickering one first. Most of these enablings do not exist any
+        // more.
         let probe = if record.epid % 2 == 1 { flicker } else { steady };
         assert!([probe.get(), u32::MAX].contains(&record.probe.get()));
         assert_eq!(record.args[2], !record.args[0], "a torn record");
@@ -152,8 +152,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     assert_eq!(calls, (0..2 * toggles).map(|n| n % 2 == 0).collect::<Vec<_>>());
 }
 
-/// A probe is enabled and disabled while all CPUs hit it: what was not recorded or dropped is counted as unclaimed, to
-/// the last hit.
+/// A probe is enabled and disabled while all CPUs hit it. Every hit that is neither recorded nor dropped is counted as unclaimed.
 #[test]
 fn counts_add_up_to_the_last_hit() {
     let provider = TestProvider::default();
@@ -172,7 +171,7 @@ fn counts_add_up_to_the_last_hit() {
             })
             .collect();
         let (mut records, mut drops) = (0, 0);
-        // Once more when the last hit is over, so that there are some of each.
+        // One more round after the last hit.
         let mut last = false;
         while !last {
             last = firing.iter().all(|thread| thread.is_finished());
@@ -213,7 +212,7 @@ unsafe extern "C" fn argval(
     _argno: c_int,
     _aframes: c_int,
 ) -> u64 {
-    // SAFETY: the test's memory of the provider stays; `alive` tells whether it ought to.
+    // SAFETY: the memory of the provider is not freed in the test; `alive` shows whether a provider could be freed now.
     let mortal = unsafe { &*arg.cast::<Mortal>() };
     assert!(mortal.alive.load(Ordering::Relaxed), "an op was called after unregistration");
     parg.addr() as u64
@@ -237,7 +236,7 @@ fn a_provider_that_is_gone_is_never_called() {
                     Threads::bind(cpu);
                     let mut count = 0;
                     while !done.load(Ordering::Acquire) {
-                        // Whichever of the 16 ids the probe has got this time.
+                        // The probe has one of these 16 ids.
                         for id in 1..=16 {
                             dtrace.five(id, [id.into(); 5]);
                         }
@@ -258,7 +257,7 @@ fn a_provider_that_is_gone_is_never_called() {
             assert!(!firing.iter().any(|thread| thread.is_finished()), "a CPU has failed");
             let mortal = Mortal { alive: AtomicBool::new(true) };
             let arg = std::ptr::from_ref(&mortal).cast_mut().cast();
-            // SAFETY: it stays until it has been unregistered.
+            // SAFETY: the provider exists until it is unregistered.
             let p = unsafe {
                 dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &MORTAL, arg).unwrap()
             };
@@ -294,7 +293,7 @@ fn a_provider_that_is_gone_is_never_called() {
     assert_eq!((counters.reentered, counters.stray), (0, 0));
 }
 
-/// Several threads are consumers at once, opening and closing, with one probe between them.
+/// Several threads open, use and close consumers at the same time, for the same probe.
 #[test]
 fn consumers_come_and_go_at_once() {
     let provider = TestProvider::default();
@@ -306,7 +305,7 @@ fn consumers_come_and_go_at_once() {
     let dtrace = &*dtrace;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // If it fails, no thread waits for its hits.
+            // Ends the other threads if this thread fails.
             let _done = Done(&done);
             Threads::bind(0);
             let mut n = 0;
@@ -342,7 +341,7 @@ fn consumers_come_and_go_at_once() {
             consumer.join().unwrap();
         }
     });
-    // Enabled and disabled in turn, however the consumers overlapped.
+    // The probe was enabled and disabled in turn, although the consumers overlapped.
     use common::Call::{Disable, Enable};
     let calls = provider.calls();
     let turns: Vec<_> =

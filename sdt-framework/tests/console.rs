@@ -17,7 +17,7 @@ fn lamp() -> (&'static Small, ProbeId, ProbeId) {
     let slots: &[Slot] = Box::leak(Box::new([const { Slot::new() }; 2]));
     let lamp: &Provider = Box::leak(Box::new(Provider::new(slots)));
     let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
-    // SAFETY: the tests' program stays.
+    // SAFETY: the program of the tests is never unloaded.
     unsafe { lamp.open_with(dtrace, c"house", c"lamp", attr, privileges) }.unwrap();
     let kinds = [arg::<i32>(), arg::<u64>(), arg::<&std::ffi::CStr>(), arg::<i64>(), arg::<bool>()];
     lamp.add(c"switch", c"on", &kinds).unwrap();
@@ -138,7 +138,7 @@ fn printing_may_fire_what_it_prints() {
     console.command("stop", &mut out).unwrap();
 }
 
-/// A console that is gone.
+/// A console that returns an error for each write.
 struct Gone;
 
 impl Write for Gone {

@@ -19,9 +19,9 @@ struct Modules;
 type Small = Dtrace<Uniprocessor<Modules>>;
 
 thread_local! {
-    /// A module is shown, which a host may do with its table of modules locked.
+    /// Whether the host is passing a module to `show`. A host may hold the lock of its table of modules then.
     static SHOWING: Cell<bool> = const { Cell::new(false) };
-    /// A provider was asked for probes meanwhile: one that asks for modules would wait for ever.
+    /// Whether the op `provide` was called meanwhile. If such an op used the table of modules, it would wait for ever.
     static DISTURBED: Cell<bool> = const { Cell::new(false) };
     /// The number of requests.
     static ASKED: Cell<u32> = const { Cell::new(0) };
@@ -60,7 +60,7 @@ impl Kernel for Modules {
             0 => show(ModuleText { module: b"open", text: text.as_bytes() }),
             1 => show(ModuleText { module: b"closed", text: text.as_bytes() }),
             2 => show(ModuleText { module: b"empty", text: b"" }),
-            // Every module, if it were taken for a pattern.
+            // A name that, taken as a pattern, matches every module.
             3 => show(ModuleText { module: b"*", text: text.as_bytes() }),
             _ => {}
         }
@@ -68,7 +68,7 @@ impl Kernel for Modules {
     }
 }
 
-/// A framework with a probe in each of two modules, one of which is for everybody who traces processes.
+/// A framework with a probe in each of two modules. All consumers that may trace processes can use one of the probes.
 fn dtrace() -> &'static Small {
     // SAFETY: each test has a framework of its own, which one thread calls.
     let cpu = unsafe { Uniprocessor::with(Modules) };
@@ -142,7 +142,7 @@ impl Asking {
         panic!("{request:?} was not answered");
     }
 
-    /// The whole text of a module, and in how many pieces it came.
+    /// Returns the name of a module, its whole text, and the number of pieces.
     fn declared(&mut self, index: u32) -> Option<(String, Vec<u8>, usize)> {
         let (mut text, mut at, mut pieces) = (Vec::new(), 0, 0);
         loop {
@@ -175,7 +175,7 @@ fn texts_come_in_pieces_without_nuls() {
     }
     assert_eq!(asking.declared(2), Some(("empty".into(), Vec::new(), 1)));
     assert_eq!(asking.declared(4), None);
-    // Behind the end there is nothing.
+    // A request for a position after the end returns no text.
     asking.ask(Request::Declared { index: 0, at: u32::MAX }, |reply| match reply {
         Reply::Declared(Some(found)) => assert!(found.text.is_empty() && found.next == found.end),
         other => panic!("{other:?}"),
@@ -186,7 +186,7 @@ fn texts_come_in_pieces_without_nuls() {
 fn a_module_is_there_for_who_may_use_a_probe_of_it() {
     let mut asking = Asking::with(Rights::new(Privileges::USER));
     assert!(!asking.declared(0).unwrap().1.is_empty());
-    // Neither what the others are called nor how long their texts are, wherever one asks.
+    // The answers show neither the names of the other modules nor the lengths of their texts, for any position.
     for index in [1, 2, 3] {
         assert_eq!(asking.declared(index), Some((String::new(), Vec::new(), 1)));
         asking.ask(Request::Declared { index, at: 7 }, |reply| match reply {

@@ -20,7 +20,7 @@ struct Nested {
     provider: TestProvider,
 }
 
-/// Tells an argument by its number, and fires a probe, from probe context.
+/// Returns a value for an argument, and fires a probe in probe context.
 unsafe extern "C" fn fallback(
     arg: *mut c_void,
     id: u32,
@@ -113,7 +113,7 @@ fn arguments_that_a_hit_does_not_bring_along_are_asked_for() {
     nested.dtrace.stop(consumer).unwrap();
     nested.dtrace.five(outer.get(), [1, 2, 3, 4, 5]);
     assert_eq!(nested.asked.take(), []);
-    // Two enablings of one consumer: each asks, and leaves an equal record.
+    // Two enablings of one consumer: each calls `getargval`, and makes an equal record.
     nested.dtrace.enable(consumer, &spec("outer")).unwrap();
     nested.dtrace.go(consumer).unwrap();
     nested.dtrace.five(outer.get(), [9; 5]);
@@ -136,7 +136,7 @@ fn a_probe_that_fires_in_probe_context_is_counted_and_not_recorded() {
     let counters = nested.dtrace.counters();
     assert!(counters.most_work > 0, "a hit of clauses is work");
     assert_eq!(Counters { most_work: 0, ..counters }, expected);
-    // The flag was put back: it fires on its own.
+    // The flag of probe context was reset: the probe fires alone.
     nested.inner.set(None);
     nested.dtrace.probe(inner, &[0; 6]);
     assert_eq!(drain(&nested.dtrace, consumer, 1).len(), 1);
@@ -150,7 +150,7 @@ fn ids_that_are_no_probes_are_counted() {
         nested.dtrace.five(id, [0; 5]);
     }
     assert_eq!(nested.dtrace.counters(), Counters { unknown: 5, ..Counters::default() });
-    // One that was a probe is none any more.
+    // The id of a destroyed probe is unknown, too.
     nested.dtrace.close(consumer).unwrap();
     assert_eq!(nested.dtrace.destroy_module(c""), Ok(3));
     nested.dtrace.probe(outer, &[0; 6]);

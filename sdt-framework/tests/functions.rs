@@ -99,8 +99,8 @@ unsafe impl Patcher for Text {
     }
 }
 
-// SAFETY: the functions stay, only this patcher changes them, and the signal handler calls none of them. The kernel leaves the red
-// zone of 128 bytes free before it stores a signal's frame.
+// SAFETY: the functions are never unloaded, only this patcher changes them, and the signal handler calls none of them. The kernel
+// leaves the red zone of 128 bytes free before it stores a signal's frame.
 unsafe impl FunctionText for Text {
     fn build_id(&self) -> &[u8] {
         BUILD
@@ -175,7 +175,7 @@ extern "C" fn breakpoint(_: c_int, _: *mut libc::siginfo_t, context: *mut libc::
 const CONFIG: Config =
     Config { providers: 4, probes: 16, ecbs: 32, consumers: 4, buffer: 256 * Record::SIZE };
 
-/// A framework that traces the functions above, and the bytes of their text. One test at a time has it.
+/// A framework that traces the functions above, and the bytes of their text. One test at a time uses it.
 struct Kernel {
     dtrace: &'static Small,
     original: Vec<u8>,
@@ -191,7 +191,7 @@ fn kernel() -> Kernel {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: the page of the functions; the handler keeps the contract of signal handlers.
+    // SAFETY: the range is the page of the functions; the handler fulfils the contract of signal handlers.
     unsafe {
         let page = (&raw const sdt_test_text).cast_mut().cast();
         assert_eq!(libc::mprotect(page, PAGE, protection), 0);
@@ -368,7 +368,7 @@ fn sites_that_are_wrong_are_refused() {
         (entry("f", RECURSIVE, &[0x48, 0x83, 0xec]), FunctionError::Instruction),
         (entry("f", TWICE, &[]), FunctionError::Instruction),
         (entry("f", TWICE, &[0x90; 16]), FunctionError::Instruction),
-        // Excluded; before and behind the text; at the end of the address space.
+        // An excluded function; addresses before and after the text; the end of the address space.
         (entry("f", 0, RET), FunctionError::Address),
         (entry("f", 0u64.wrapping_sub(16), RET), FunctionError::Address),
         (entry("f", PAGE as u64, RET), FunctionError::Address),
@@ -483,7 +483,7 @@ fn probes_are_shared() {
     assert_eq!(text(), kernel.original);
 }
 
-/// A breakpoint of somebody else is left to the host.
+/// The framework does not handle a breakpoint that it has not set.
 #[test]
 fn other_breakpoints_are_not_ours() {
     let kernel = kernel();

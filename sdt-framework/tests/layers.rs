@@ -1,4 +1,4 @@
-//! The four layers: each imports only those above it in the list, and no circle of imports has more than two files.
+//! The four layers: each imports only those before it in the list, and no circle of imports has more than two files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ fn layers_import_downwards() {
     assert!(upward.is_empty(), "{upward:#?}");
 }
 
-/// The machine knows the trait `Kernel`, and of the base its atomics.
+/// The machine imports only the trait `Kernel`, and the atomics of the base.
 #[test]
 fn the_machine_stands_alone() {
     for (from, targets) in imports() {

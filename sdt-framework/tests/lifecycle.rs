@@ -8,7 +8,7 @@ use common::{
 use sdt_core::ops::{FrameworkError, ProbeId, ProviderId};
 use sdt_framework::{ConsumerError, ConsumerId, Counters, Record, Spec, Which, records};
 
-/// A provider `p` with the probes `m:f:a` and `m:f:b`, and its calls so far forgotten.
+/// Returns a provider `p` with the probes `m:f:a` and `m:f:b`. Its calls so far are removed.
 fn with_two_probes<'a>(
     dtrace: &'a Small,
     provider: &'a TestProvider,
@@ -21,7 +21,7 @@ fn with_two_probes<'a>(
     (p, a, b)
 }
 
-/// The calls except `provide`.
+/// Returns the calls since the last call, except `provide`.
 fn asked(provider: &TestProvider) -> Vec<Call> {
     provider.calls().into_iter().filter(|call| !matches!(call, Call::Provide(_))).collect()
 }
@@ -47,7 +47,7 @@ fn the_first_enabling_enables_and_the_last_disables() {
     assert_eq!(asked(&provider), []);
     assert_eq!(dtrace.disable(y, &spec("b")), Ok(1));
     assert_eq!(asked(&provider), [Call::Disable(b.get(), 20)]);
-    // Both enablings of z go at once; y is still there.
+    // Both enablings of z are removed at once; y still enables the probe.
     assert_eq!(dtrace.disable(z, &spec("a")), Ok(1));
     assert_eq!(asked(&provider), []);
     assert_eq!(dtrace.close(y), Ok(()));
@@ -82,7 +82,7 @@ fn records_go_to_those_who_enabled_once_for_each_enabling() {
     let of_y: Vec<_> = drain(&dtrace, y, 0).iter().map(|r| (r.probe, r.args[0])).collect();
     assert_eq!(of_y, [(b, 7), (b, 8)]);
     assert_eq!(drain(&dtrace, y, 1), []);
-    // Before anyone went, one for two enablings of x, one for x and y, one for y.
+    // One hit before any consumer started; then one for two enablings of x, one for x and y, and one for y.
     let expected = Counters { hits: 4, unclaimed: 1, records: 5, ..Counters::default() };
     assert_eq!(Counters { most_work: 0, ..dtrace.counters() }, expected);
 }
@@ -125,7 +125,7 @@ fn a_provider_cannot_go_while_a_consumer_is_there() {
     let dtrace = small();
     let (p, a, b) = with_two_probes(&dtrace, &provider);
     let x = dtrace.open().unwrap();
-    // Open is enough, nothing needs to be enabled.
+    // An open consumer is enough, even if it has enabled nothing.
     assert_eq!(dtrace.unregister(p), Err(FrameworkError::Busy));
     dtrace.enable(x, &spec("a")).unwrap();
     assert_eq!(dtrace.unregister(p), Err(FrameworkError::Busy));
@@ -200,9 +200,9 @@ fn an_invalidated_provider_can_go_when_its_enablings_have_gone() {
     assert_eq!(drain(&dtrace, x, 1).len(), 1);
     assert_eq!(dtrace.unregister(p), Err(FrameworkError::Again));
     dtrace.close(x).unwrap();
-    // y is open still.
+    // y is still open.
     assert_eq!(dtrace.unregister(p), Ok(()));
-    // It was not called for probes any more; all other calls were made, as in the kernels.
+    // The op `provide` was not called any more; all other ops were called, as in the kernels.
     assert_eq!(
         provider.calls(),
         [Call::Disable(a.get(), 10), Call::Destroy(a.get(), 10), Call::Destroy(b.get(), 20)]
@@ -271,7 +271,7 @@ fn records_are_read_in_pieces_and_described() {
     assert_eq!(records(&bytes[..Record::SIZE - 1]).count(), 0, "it is not whole");
     let all: Vec<_> = records(&bytes).collect();
     assert_eq!(all.iter().map(|record| record.args[0]).collect::<Vec<_>>(), [0, 1, 2, 9]);
-    // Its number says what it is.
+    // The number in the record identifies the enabled probe.
     let record = all[3];
     let eprobe = |consumer| dtrace.eprobe(consumer, record.epid, 0, &mut []);
     let desc = eprobe(x).unwrap().unwrap();
@@ -302,12 +302,12 @@ fn probes_made_later_are_enabled_by_what_means_them() {
     dtrace.probe(c, &[1; 6]);
     assert_eq!([x, y].map(|id| drain(&dtrace, id, 0).len()), [1, 1]);
 
-    // A wider description than that of the enabling ends it, too, if it is the widest.
+    // The description of all probes also ends a retained enabling that has another description.
     assert_eq!(dtrace.disable(y, &Spec::ALL), Ok(1));
     let d = create(&*dtrace, p, [c"m", c"f", c"d"], 40);
     dtrace.probe(d, &[2; 6]);
     assert_eq!([x, y].map(|id| drain(&dtrace, id, 0).len()), [1, 0]);
-    // One that is narrower ends it for what there is.
+    // A narrower description removes only the enablings of existing probes.
     assert_eq!(dtrace.disable(x, &spec("d")), Ok(1));
     asked(&provider);
     let e = create(&*dtrace, p, [c"m", c"f", c"e"], 50);
@@ -317,7 +317,7 @@ fn probes_made_later_are_enabled_by_what_means_them() {
     create(&*dtrace, p, [c"m", c"f", c"g"], 60);
     assert_eq!(asked(&provider), []);
 
-    // A provider that was invalidated has none.
+    // Probes of an invalidated provider are not enabled.
     assert_eq!(dtrace.enable(x, &spec("p:::")), Ok(6));
     dtrace.invalidate(p).unwrap();
     asked(&provider);

@@ -76,7 +76,7 @@ fn descriptions_are_patterns() {
     assert_eq!(name(r"b\*c\[d\]"), [6]);
     assert_eq!(name("b*c[d]"), []);
     assert_eq!(name("b?c?d?"), [6]);
-    // `?` and `*` behind a colon: an empty field is any name, but `?` wants a byte.
+    // `?` and `*` after a colon: an empty field matches any name, but `?` needs a byte.
     assert_eq!(name("vfs:?*::"), [4, 5]);
     assert_eq!(name("vfs:*::"), [4, 5, 6]);
 }
@@ -113,7 +113,7 @@ fn listing_tells_names_in_order() {
     let mut rows = Vec::new();
     dtrace
         .for_each_probe(&Spec::ALL, |info| {
-            // Called without a lock: asking back is possible.
+            // Called without a lock, so it can call the framework.
             assert!(dtrace.describe(info.id()).is_some());
             let names = [info.provider(), info.module(), info.function(), info.name()];
             rows.push(names.map(|name| name.to_str().unwrap().to_owned()).join(":"));
@@ -143,7 +143,7 @@ fn stability_of_sdt_probes_is_what_freebsd_printed() {
     assert_eq!(detail.probe, private(Class::Unknown));
     assert_eq!(detail.args, private(Class::Isa));
     assert_eq!(detail.info.name(), c"exec-success");
-    // Empty names and such with metacharacters have no say: only the provider is left.
+    // Empty names, and names with metacharacters, do not affect the stability: only the provider does.
     let bare = dtrace.describe(ProbeId::new(6).unwrap()).unwrap();
     let evolving = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Common);
     assert_eq!(bare.probe, evolving);

@@ -1,4 +1,4 @@
-//! The chain, and the last look at a probe's id, under every interleaving and every reordering that the memory model allows.
+//! The chain, and the last load of a probe's id, under every interleaving and every reordering that the memory model allows.
 //!
 //! This compiles the framework's own source files against loom's atomics.
 
@@ -34,7 +34,7 @@ use host::Host;
 use live_id::with_live_id;
 use loom::sync::Arc;
 
-/// A CPU's crossings into and out of probe context, and the wait for it: a host's `sync`.
+/// A CPU that enters and leaves probe context, and a thread that waits until the CPU has left it: the `sync` of a host.
 struct Cpu(AtomicUsize);
 
 impl Cpu {
@@ -55,7 +55,7 @@ impl Cpu {
 /// The chain of a node, and its position there.
 type Body = (char, u32);
 
-/// One CPU walks chain `a` while its first node is moved to chain `b` as ECBs are moved.
+/// One CPU walks chain `a` while a thread moves the first node of `a` to chain `b`, as the framework moves ECBs.
 fn move_a_node(wait: bool) {
     struct World {
         nodes: [Node<Body>; 3],
@@ -90,8 +90,8 @@ fn move_a_node(wait: bool) {
                 met
             })
         };
-        // SAFETY: this thread alone changes the chains, and fills the node after the wait (unless this
-        // shows that it has to).
+        // SAFETY: only this thread changes the chains. It fills the node after the wait, except in the test that shows that the
+        // wait is necessary.
         unsafe {
             a.unlink(nodes, 0);
             if wait {
@@ -112,7 +112,7 @@ fn a_walker_never_leaves_its_chain() {
     move_a_node(true);
 }
 
-/// The model can tell: without the wait, walker and mover meet.
+/// The model detects a missing wait: then the walker reads the node while the other thread writes it.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_the_wait_it_does() {
@@ -169,7 +169,8 @@ unsafe impl Host for Cpu {
     }
 }
 
-/// A thread hits a probe while it is disabled and destroyed, and its id becomes another provider's.
+/// A thread hits a probe while another thread disables and destroys the probe. The id is then reused for a probe of another
+/// provider.
 fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
     struct World {
         /// The place where the first provider stores the id.
@@ -178,7 +179,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
         entry: UnsafeCell<&'static str>,
         cpu: Cpu,
     }
-    // SAFETY: that the entry is not read while it is written is what the models show.
+    // SAFETY: the models check that no thread reads the entry while another one writes it.
     unsafe impl Sync for World {}
     let outcomes = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let seen = std::sync::Arc::clone(&outcomes);
@@ -200,7 +201,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
                 recorded
             })
         };
-        // `disable`, and what `unregister` does before the entry is free.
+        // The steps of `disable`, and those of `unregister` before the entry is free.
         world.id.store(0, Ordering::Release);
         world.cpu.sync();
         // SAFETY: loom detects concurrent accesses, and fails the test.
@@ -218,7 +219,7 @@ fn a_hit_is_never_recorded_as_another_provider_s() {
     use_an_id_again(|cpu, id, record| with_live_id(cpu, id, record, || {}));
 }
 
-/// The model can tell: who looks and then turns interrupts off is too late.
+/// The model detects a load of the id before interrupts are off.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_look_before_interrupts_are_off_is_too_early() {

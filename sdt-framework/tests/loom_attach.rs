@@ -1,20 +1,20 @@
 //! An image is attached while a consumer enables its probes, under every order in which they can take the
 //! framework's locks: each probe is created once.
 //!
-//! The framework is the real one, with loom's locks; the part of `sdt-core` that registers with it is compiled here
-//! once more, with records of the model's.
+//! The framework is the real one, with loom's locks. The part of `sdt-core` that registers with it is compiled a second time
+//! here, with records that the model defines.
 
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-/// A lock that loom knows of, for the framework. Made at its first use, which is in the model, as loom's locks cannot
-/// be made in a constant.
+/// A lock for the framework that loom schedules. It is created at its first use, inside the model, because loom's locks cannot be
+/// created in a constant.
 struct Lock {
     lock: OnceLock<loom::sync::Mutex<()>>,
     held: UnsafeCell<Option<loom::sync::MutexGuard<'static, ()>>>,
 }
 
-// SAFETY: `held` is touched by who holds the lock only.
+// SAFETY: only the thread that holds the lock accesses `held`.
 unsafe impl Sync for Lock {}
 // SAFETY: it is moved before its first use only.
 unsafe impl Send for Lock {}
@@ -27,7 +27,7 @@ impl Lock {
     /// # Safety
     /// The guard is this lock's.
     unsafe fn keep(&self, guard: loom::sync::MutexGuard<'_, ()>) {
-        // SAFETY: it is dropped while the lock is there, by `unlock`.
+        // SAFETY: `unlock` drops the guard while the lock still exists.
         let guard = unsafe {
             core::mem::transmute::<
                 loom::sync::MutexGuard<'_, ()>,
@@ -39,7 +39,7 @@ impl Lock {
     }
 }
 
-// SAFETY: it is loom's.
+// SAFETY: `inner` is a lock of loom, which gives access to one thread at a time.
 unsafe impl RawMutex for Lock {
     const INIT: Self = Self { lock: OnceLock::new(), held: UnsafeCell::new(None) };
 
@@ -59,12 +59,13 @@ unsafe impl RawMutex for Lock {
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: the lock is held, by contract. Taken out first: giving it back lets others in.
+        // SAFETY: the caller holds the lock. The guard is removed from the cell before it is dropped, because other threads can
+        // take the lock after that.
         drop(unsafe { (*self.held.get()).take() });
     }
 }
 
-/// `sdt-core`'s provider: what registers an image's probes.
+/// The functions of `sdt-core` that register an image's probes.
 #[path = "../../sdt-core/src/provider/table.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod table;
@@ -331,7 +332,7 @@ unsafe impl Framework for Registering {
     unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 10], _: Borrows) {}
 }
 
-/// A thread attaches the image, another one enables whatever there is.
+/// A thread attaches the image while another one enables all existing probes.
 fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
     let enabled = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let seen = std::sync::Arc::clone(&enabled);
@@ -346,7 +347,7 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
         let consumer = registering.dtrace.open().unwrap();
         let enabling =
             thread::spawn(move || registering.dtrace.enable(consumer, &Spec::ALL).unwrap());
-        // SAFETY: one thread registers, and the provider stays.
+        // SAFETY: one thread registers, and the provider is never freed.
         unsafe { table::register(&attachment, provider) }.unwrap();
         seen.lock().unwrap().insert(enabling.join().unwrap());
         let mut names = Vec::new();
@@ -355,12 +356,12 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
             .for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()))
             .unwrap();
         assert_eq!(names, ["io:m:none:start", "io:m:none:done"], "created once each");
-        // Enabled, too, whether it came before or after.
+        // Both probes are enabled, whether the enabling came first or the registration.
         assert_eq!(registering.dtrace.disable(consumer, &Spec::ALL), Ok(2));
         let ids = provider.probes().map(|probe| probe.id().unwrap().get());
         assert_eq!(ids.collect::<Vec<_>>(), [1, 2]);
     });
-    // The consumer was there before, in between, and after.
+    // The models include an enabling before, between and after the creation of the two probes.
     let enabled = enabled.lock().unwrap();
     assert_eq!(enabled.iter().copied().collect::<Vec<_>>(), [0, 1, 2]);
 }
@@ -370,7 +371,7 @@ fn no_probe_is_created_twice() {
     attach_and_enable(|ops| ops.provide.unwrap());
 }
 
-/// The model can tell: if the `provide` op creates what it does not find, too, probes are created twice.
+/// The model detects probes that are created twice, if the op `provide` also creates the probes that it does not find.
 #[test]
 #[should_panic(expected = "created once each")]
 fn with_two_places_that_create_them_they_are() {
@@ -384,7 +385,7 @@ thread_local! {
 }
 
 unsafe extern "C" fn look_up_and_create(arg: *mut c_void, _: *const ProbeDesc) {
-    // SAFETY: the model's provider, which stays.
+    // SAFETY: `arg` is the provider of the model, which is never freed.
     let provider: &'static Provider = unsafe { &*arg.cast::<Provider>() };
     let (Some(framework), Some(id)) = (FRAMEWORK.get(), provider.id()) else { return };
     for probe in provider.probes() {

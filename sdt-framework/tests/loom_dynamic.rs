@@ -49,8 +49,8 @@ use word::Word;
 const CHUNKS: usize = 3;
 const CHUNK: usize = 4;
 
-/// Everything in one chain, so that all gets in each other's way. What loom forgets between two runs is made
-/// anew in each.
+/// Returns dynamic variables with one chain, so that all operations use the same links. They are created in each run, because
+/// loom's atomics are valid in one run only.
 fn dynamic() -> &'static Dynamic<'static> {
     let links = |count| -> &'static [AtomicU32] {
         Box::leak((0..count).map(|_| AtomicU32::new(0)).collect())
@@ -61,7 +61,7 @@ fn dynamic() -> &'static Dynamic<'static> {
     Box::leak(Box::new(dynamic))
 }
 
-/// More than any of these looks at.
+/// A budget that no operation exceeds.
 const WORK: u32 = 1 << 20;
 
 fn make(dynamic: &Dynamic<'_>, cpu: usize, key: u64) -> Option<u32> {
@@ -76,7 +76,7 @@ fn remove(dynamic: &Dynamic<'_>, cpu: usize, key: u64) {
     dynamic.remove(cpu, Key::new(&[key]), &mut WORK.clone()).unwrap();
 }
 
-/// Both CPUs make the same variable: it is one, and the chunk that is not needed is not lost.
+/// Both CPUs create the same variable: there is one variable, and the superfluous chunk is not lost.
 #[test]
 fn two_make_the_same_variable() {
     loom::model(|| {
@@ -87,14 +87,14 @@ fn two_make_the_same_variable() {
         assert!(ours.is_some());
         assert_eq!(ours, theirs);
         dynamic.clean(|| ());
-        // The other two chunks are there.
+        // The other two chunks can be allocated.
         assert!(make(dynamic, 0, 8).is_some());
         assert!(make(dynamic, 0, 9).is_some());
         assert_eq!(make(dynamic, 0, 10), None);
     });
 }
 
-/// Neighbours in a chain are removed at once: both are gone, and the third one is still there.
+/// Two adjacent variables in a chain are removed at the same time: neither exists afterwards, and the third one still exists.
 #[test]
 fn neighbours_are_removed() {
     loom::model(|| {
@@ -111,7 +111,7 @@ fn neighbours_are_removed() {
     });
 }
 
-/// One makes a variable while the other removes the one beside it.
+/// One CPU creates a variable while the other CPU removes the adjacent one.
 #[test]
 fn one_is_made_beside_one_that_goes() {
     loom::model(|| {
@@ -126,8 +126,8 @@ fn one_is_made_beside_one_that_goes() {
     });
 }
 
-/// One removes what the other is looking at, and makes another one at once: the reader sees the value of the
-/// variable that it asked for, or none.
+/// One CPU removes the variable that the other CPU is reading, and creates another one at once. The reader gets the value of the
+/// variable with its key, or none.
 #[test]
 fn a_reader_sees_its_own_variable() {
     loom::model(|| {

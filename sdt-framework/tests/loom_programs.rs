@@ -111,7 +111,7 @@ impl Model {
             let [speculation] = &self.speculation;
             let may = speculation.record(|| self.is_there(cpu));
             if may {
-                // SAFETY: it is active, and the part is this CPU's.
+                // SAFETY: the speculation is active, and the part belongs to this CPU.
                 self.parts[cpu].0.with_mut(|count| unsafe { *count += 1 });
                 self.parts[cpu].1.store(1, Ordering::Relaxed);
             }
@@ -121,7 +121,7 @@ impl Model {
 
     fn empty(&self, cpu: usize) -> u32 {
         self.parts[cpu].1.store(0, Ordering::Relaxed);
-        // SAFETY: as its callers say.
+        // SAFETY: the speculation has ended or belongs to this CPU, so no other thread accesses the part.
         self.parts[cpu].0.with_mut(|count| unsafe { count.replace(0) })
     }
 
@@ -165,7 +165,7 @@ impl Model {
     }
 }
 
-/// Two CPUs record, one commits, the consumer's thread cleans: what was recorded before is kept, all of it, once.
+/// Two CPUs record, one commits, the consumer's thread cleans: every record from before the commit is kept once.
 #[test]
 fn what_is_committed_is_kept_once() {
     let mut builder = loom::model::Builder::new();

@@ -11,7 +11,7 @@ use sdt_core::patch::Patcher;
 use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{Config, ConsumerError};
 
-/// CPU 0 alone is up at first, and then both.
+/// A machine with two CPUs, of which CPU 1 starts later.
 struct Late;
 
 /// The time. CPU 1 takes a while to answer.
@@ -22,7 +22,7 @@ static CPU: AtomicUsize = AtomicUsize::new(0);
 static UP: AtomicUsize = AtomicUsize::new(1);
 static LATE: Tracing<Late, 2> = Tracing::new(c"late");
 
-// SAFETY: the test has one thread, and CPU 1 answers before it goes on.
+// SAFETY: the test has one thread, and `interrupt_others` acknowledges for CPU 1.
 unsafe impl Machine for Late {
     fn cpu() -> usize {
         CPU.load(Ordering::Relaxed)
@@ -62,7 +62,7 @@ fn a_cpu_that_comes_late_is_recorded() {
     // SAFETY: this program has no probes.
     let dtrace = unsafe { LATE.start(memory(bytes), &CONFIG) }.unwrap();
     let provider = TestProvider::default();
-    // SAFETY: it stays.
+    // SAFETY: the provider is never freed.
     let id = unsafe { Box::leak(Box::new(provider)).register(dtrace, c"cpus") }.unwrap();
     let probe = create(dtrace, id, [c"", c"", c"up"], 0);
 
@@ -177,7 +177,7 @@ fn text_is_stored_twice() {
     assert_eq!(done(), (0, 1), "and not again");
     assert_eq!(text()[..2], [u32::from_ne_bytes([1, 2, 3, 4]), u32::from_ne_bytes([5, 0, 0, 0])]);
 
-    // More than are kept: there is a rendezvous in between, and each is stored twice all the same.
+    // More stores than the list contains: a rendezvous happens in between, and each store is still repeated.
     for at in 0..SITES {
         store(at, &(at as u32).to_ne_bytes());
     }

@@ -34,7 +34,7 @@ fn without_memory_nothing_works_and_says_why() {
 #[test]
 fn memory_of_any_size_is_taken_or_refused() {
     for bytes in 0..TABLES {
-        // Each byte is too many to try.
+        // Testing every size would take too long.
         if bytes % 97 == 0 || bytes + 5 > TABLES {
             let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
             let refused = Err(InitError::TooSmall { needed: TABLES, given: bytes });
@@ -98,7 +98,7 @@ fn sizes_are_as_documented() {
     assert!((1024..=1600).contains(&each), "{each}");
 }
 
-/// Chooses how many bytes a consumer's buffer of each CPU has, and no fewer.
+/// Sets the size of a consumer's buffer on each CPU in bytes, and forbids a smaller one.
 fn set_buffer(dtrace: &Small, id: ConsumerId, bytes: usize) -> Result<(), ConsumerError> {
     dtrace.set_option(id, OptionId::Bufresize.number(), BufResize::Manual.number().into())?;
     dtrace.set_option(id, OptionId::Bufsize.number(), bytes as i64)
@@ -125,7 +125,7 @@ fn a_consumer_has_the_buffers_that_it_asks_for() {
         (0..40).for_each(|n| dtrace.probe(probe, &[n; 6]));
         let (taken, drops) = common::try_drain(&dtrace, x, 0).unwrap();
         assert_eq!((taken.len(), drops), (records, 40 - records as u64));
-        // They are the same when it goes once more.
+        // The buffers have the same size after a second start.
         dtrace.probe(probe, &[0; 6]);
         dtrace.stop(x).unwrap();
         dtrace.go(x).unwrap();
@@ -139,7 +139,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     let dtrace = small();
     let all = dtrace.memory_left().unwrap();
     let [x, y] = [(); 2].map(|()| dtrace.open().unwrap());
-    // More than half for each, of which each has two.
+    // Each CPU has two buffers for each consumer, so each consumer needs more than half of the memory.
     let bytes = all / CPUS * 3 / 10;
     for id in [x, y] {
         dtrace.enable(id, &spec("nothing")).unwrap();
@@ -150,7 +150,7 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     let ConsumerError::NoMemory { needed, left } = refused else { panic!("{refused}") };
     assert!(needed >= 2 * CPUS * bytes && left < needed && left == dtrace.memory_left().unwrap());
     assert!(refused.to_string().contains("use smaller buffers"), "{refused}");
-    // Smaller ones fit, or the same when the other one has gone.
+    // Smaller buffers fit. Buffers of the same size fit after the other consumer has closed.
     set_buffer(&dtrace, y, bytes / 4).unwrap();
     assert_eq!(dtrace.go(y), Ok(()));
     dtrace.close(x).unwrap();
@@ -176,7 +176,7 @@ fn a_size_that_overflows_is_refused() {
 }
 
 proptest! {
-    /// Consumers of all sizes come and go, with enablings: nothing is lost on the way.
+    /// Consumers with buffers of all sizes open and close, with enablings: no memory is lost.
     #[test]
     fn memory_comes_back(steps in prop::collection::vec((0..4u8, 0..3usize, 1..60usize), 0..60)) {
         let dtrace = small();

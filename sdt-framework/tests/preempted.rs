@@ -1,4 +1,4 @@
-//! A thread that hits a probe is preempted, and when it goes on the id is another provider's.
+//! A thread that hits a probe is preempted. When it continues, the id belongs to a probe of another provider.
 
 mod common;
 
@@ -61,10 +61,10 @@ unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
 const OPS: ProviderOps =
     ProviderOps { enable: Some(enable), disable: Some(disable), ..ProviderOps::INERT };
 
-/// A provider with one probe, which keeps its id in [`ID`] or does not.
+/// Registers a provider with one probe, which stores its id in [`ID`] if `keeps_id`.
 fn register(provider: &CStr, probe: &CStr, keeps_id: bool) -> (ProviderId, ProbeId) {
     let parg = if keeps_id { (&raw const ID).cast_mut().cast() } else { null_mut() };
-    // SAFETY: the ops only look whether there is a pointer, and stay.
+    // SAFETY: the ops only test whether the pointer is null, and are statics.
     unsafe {
         let id = DTRACE.register(provider, &ProviderAttr::SDT, Privileges::USER, &OPS, null_mut());
         let id = id.unwrap();
@@ -82,7 +82,7 @@ fn it_is_no_hit_of_that_one() {
     assert_eq!(DTRACE.enable(consumer, &spec("proc:::")), Ok(1));
     DTRACE.go(consumer).unwrap();
     let hit = || {
-        // SAFETY: the ops set the id as they should.
+        // SAFETY: only the ops `enable` and `disable` change the id, as `hit` requires.
         unsafe { DTRACE.hit(&ID, &[42; 10], Borrows::NOTHING) };
     };
     hit();

@@ -12,7 +12,7 @@ unsafe extern "C" fn usermode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -
     0
 }
 
-/// Registers with a framework of its own; the check and the framework must agree.
+/// Registers a provider with a new framework. The result must be that of `registration::check`.
 fn attempt(
     name: &CStr,
     privileges: Privileges,
@@ -117,12 +117,12 @@ fn the_provider_table_fills_and_empties() {
     let provider = TestProvider::default();
     // SAFETY: the provider outlives the framework.
     let register = || unsafe { provider.register(&*dtrace, c"p") };
-    // Duplicates are taken, as the kernels do.
+    // Duplicate names are accepted, as in the kernels.
     let ids: Vec<ProviderId> = (0..4).map(|_| register().unwrap()).collect();
     assert_eq!(register(), Err(FrameworkError::Full));
     assert_eq!(dtrace.unregister(ids[1]), Ok(()));
     let again = register().unwrap();
-    // An id that is no more is not taken for its successor.
+    // The id of an unregistered provider does not identify the next provider.
     assert!(!ids.contains(&again));
     assert_eq!(dtrace.unregister(ids[1]), Err(FrameworkError::NotFound));
     assert_eq!(dtrace.unregister(ProviderId::new(0)), Err(FrameworkError::NotFound));
@@ -144,7 +144,7 @@ fn probes_are_created_and_found_by_exact_names() {
     assert_eq!(find(p, c"m", c"f", c"n"), Some(a));
     assert_eq!(find(q, c"m", c"f", c"n"), Some(b));
     assert_eq!(find(p, c"", c"", c"n"), Some(c));
-    // Neither patterns nor empty names stand for others here.
+    // Patterns and empty names do not match other names here.
     assert_eq!(find(q, c"", c"", c"n"), None);
     assert_eq!(find(p, c"m", c"f", c"*"), None);
     assert_eq!(find(p, c"m", c"f", c"nn"), None);
@@ -188,16 +188,16 @@ fn long_probe_names_are_refused_not_cut() {
     assert_eq!(orphan, Err(FrameworkError::NotFound));
 }
 
-/// Creates its probe when asked, from inside the framework, if it is not there yet.
+/// A provider that creates its probe in the op `provide`, if the probe does not exist yet.
 struct Lazy {
     dtrace: Box<common::Small>,
     id: std::sync::OnceLock<ProviderId>,
 }
 
 unsafe extern "C" fn provide_lazily(arg: *mut c_void, _desc: *const sdt_core::ops::ProbeDesc) {
-    // SAFETY: registered with a `Lazy` that stays.
+    // SAFETY: the op is registered with a `Lazy` that is never freed.
     let lazy = unsafe { &*arg.cast::<Lazy>() };
-    // During `register` the id is not known yet, so there is nothing to create it with.
+    // During `register`, the test does not have the id yet, so it cannot create the probe.
     if let Some(&id) = lazy.id.get()
         && lazy.dtrace.probe_lookup(id, c"m", c"f", c"lazy").is_none()
     {

@@ -10,7 +10,7 @@ use sdt_core::ops::{FrameworkError, Privileges, ProbeDesc, ProviderAttr};
 use sdt_core::runtime::{AddError, CloseError, OpenError, Probe, Provider, Rules, Slot, arg};
 use sdt_framework::{Dtrace, Spec};
 
-/// Has a probe `tick-N` for each N below 10, with N arguments, once it is asked for.
+/// Creates the probe `tick-N`, with N arguments, for each N below 10 when a consumer requests it.
 #[derive(Debug)]
 struct Ticks {
     calls: Mutex<Vec<(&'static str, String)>>,
@@ -64,7 +64,7 @@ static SLOTS: [Slot; 5] = [const { Slot::new() }; 5];
 static TICKS: Provider = Provider::ruled(&SLOTS, &RULES);
 
 fn open(name: &CStr) -> Result<(), OpenError> {
-    // SAFETY: the tests' program stays.
+    // SAFETY: the program of the tests is never unloaded.
     unsafe { TICKS.open_with(&DTRACE, c"", name, &ProviderAttr::SDT, Privileges::USER) }
 }
 

@@ -1,4 +1,4 @@
-//! Providers that are made at run time belong to the image: what attaching and detaching it does with them.
+//! Runtime providers belong to the image: the effects of attaching and detaching the image on them.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::ffi::CStr;
@@ -64,7 +64,7 @@ fn listed_in(dtrace: &Dtrace<Uniprocessor>) -> Vec<String> {
 }
 
 fn attach() {
-    // SAFETY: the host's handler is there, and a process stays.
+    // SAFETY: the handler of the host is installed, and a process is never unloaded.
     unsafe { attach::attach(&ATTACHMENT) }.unwrap();
 }
 
@@ -87,7 +87,7 @@ fn they_come_and_go_with_the_image() {
     let both = Spec::parse("hit", Field::Name).unwrap();
     assert_eq!(DTRACE.enable(consumer, &both), Ok(2));
     DTRACE.go(consumer).unwrap();
-    // Refused by whichever is first, and all is as it was.
+    // A provider refuses, and nothing has changed.
     let Err(DetachError::Refused(refusal)) = attach::detach() else { panic!("it went") };
     assert_eq!(refusal.error, FrameworkError::Busy);
     assert!(refusal.to_string().starts_with("the framework refused provider other: "), "{refusal}");

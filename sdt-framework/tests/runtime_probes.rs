@@ -1,5 +1,4 @@
-//! Providers that are made at run time, on the framework itself: every error, that nothing is lost by one, and what threads do
-//! to each other.
+//! Runtime providers on `sdt-framework`: every error, the state after an error, and concurrent threads.
 
 mod common;
 
@@ -28,7 +27,7 @@ fn provider<const SLOTS: usize>() -> &'static Provider {
 }
 
 fn open(provider: &'static Provider, dtrace: &'static Small, name: &CStr) -> Result<(), OpenError> {
-    // SAFETY: a process stays.
+    // SAFETY: the program of the tests is never unloaded.
     unsafe { provider.open_with(dtrace, c"vm", name, &ProviderAttr::SDT, Privileges::USER) }
 }
 
@@ -153,7 +152,7 @@ fn what_cannot_be_added() {
     assert_eq!(refused(c"f", &long(63), 1), AddError::Twice);
     let other = script.add(c"g", &long(63), &[]).unwrap();
     let third = script.add(c"", c"third", &[]).unwrap();
-    // The framework's table is full: nothing of it is left, and what was there is.
+    // The framework's table is full: the new probe leaves nothing, and the other probes still exist.
     assert_eq!(refused(c"", c"fourth", 0), AddError::Framework(FrameworkError::Full));
     assert_eq!((script.room(), listed(dtrace, "").len()), (1, 3));
     assert!(script.find(c"", c"fourth").unwrap().is_none());
@@ -167,7 +166,7 @@ fn what_cannot_be_added() {
     assert_eq!((ten.fire(&[0; 10]), other.fire(&[])), (Ok(()), Ok(())));
 }
 
-/// Two providers with the same slots: the one that comes second is not opened, not even when the other one is closed.
+/// Two providers with the same slots: the second one cannot be opened, not even when the first one is closed.
 #[test]
 fn slots_are_of_one_provider() {
     static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
@@ -204,7 +203,7 @@ fn what_is_enabled_is_not_removed() {
         [1, 2]
     );
     assert_eq!(listed(dtrace, "script:::"), ["script:vm::a"]);
-    // A new one is none of the removed.
+    // A new probe is none of the removed probes.
     let c = script.add(c"", c"c", &[]).unwrap();
     assert_eq!(b.fire(&[]), Err(FireError::Removed));
     assert_eq!(c.fire(&[1]), Err(FireError::Arguments { takes: 0, given: 1 }));
@@ -216,7 +215,8 @@ fn what_is_enabled_is_not_removed() {
     assert_eq!(script.close(), Ok(()));
 }
 
-/// As FreeBSD's framework does with the probes of a module that may be unloaded soon.
+/// The framework destroys probes, as FreeBSD's does with the probes of a module that may be unloaded soon. They are created
+/// again.
 #[test]
 fn what_the_framework_destroys_is_provided_again() {
     let (dtrace, script) = (dtrace(&SMALL), provider::<2>());
@@ -230,8 +230,8 @@ fn what_the_framework_destroys_is_provided_again() {
     assert_eq!(listed(dtrace, "script:::"), [""; 0]);
 }
 
-/// Probes come and go, get enabled and disabled, and others look for them, while they fire and after: no hit is of an id that
-/// is no probe, none is lost by an error, and in the end all slots are free.
+/// Threads add, remove, enable, disable, search and fire probes at the same time. No hit has an id that belongs to no probe, no
+/// probe is lost by an error, and in the end all slots are free.
 #[test]
 fn threads_come_between_each_other() {
     const ROUNDS: u64 = 400;
@@ -255,7 +255,7 @@ fn threads_come_between_each_other() {
                 Err(AddError::NoSlot | AddError::InProgress) => {}
                 Err(error) => panic!("{error}"),
             }
-            // Nobody else removes them.
+            // No other thread removes these probes.
             held.retain(|probe| match probe.remove() {
                 Ok(()) => false,
                 Err(RemoveError::Enabled | RemoveError::InProgress) => true,
@@ -268,7 +268,7 @@ fn threads_come_between_each_other() {
     };
     let fires = move || {
         Threads::bind(1);
-        // Handles of what may have been removed long ago are kept for a while.
+        // Keeps the previous handle, whose probe may have been removed long ago.
         let mut last: Option<(u64, Probe)> = None;
         for (n, probe) in receive {
             for (n, probe) in last.iter().chain([&(n, probe.clone())]) {
@@ -283,7 +283,7 @@ fn threads_come_between_each_other() {
         }
     };
     let traces = move || {
-        // Nobody else disables what it has enabled.
+        // Ends the other threads if this thread fails, because only this thread disables the probes that it has enabled.
         let _stop = Done(&STOP);
         let consumer = dtrace.open().unwrap();
         dtrace.go(consumer).unwrap();

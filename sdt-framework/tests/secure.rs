@@ -1,4 +1,4 @@
-//! Lines that leave the machine. The other side's Noise is another implementation's.
+//! Lines that leave the machine. The peer in the tests uses another implementation of Noise.
 #![cfg(feature = "noise")]
 
 mod common;
@@ -17,15 +17,15 @@ use snow::{HandshakeState, TransportState};
 
 const KEY: Key = Key::new([7; 32]);
 const LIMITS: Limits = Limits { handshake: 100, silence: 1000 };
-/// Bytes that each side says in the handshake.
+/// The number of bytes that each side sends in the handshake.
 const GREETING: usize = PREAMBLE.len() + 2 + HANDSHAKE;
 
-/// Both directions of a line, as the server sees it.
+/// The two directions of a line: `arriving` is the input of the server, `sent` its output.
 #[derive(Default)]
 struct Line {
     arriving: VecDeque<u8>,
     sent: Vec<u8>,
-    /// The most that it takes in all; everything if `None`.
+    /// The number of bytes that the line still accepts; no limit if `None`.
     room: Option<usize>,
     lost: bool,
 }
@@ -78,7 +78,7 @@ impl<'a> Side<'a> {
         Self { server: Server::new(dtrace, &NoSites, Rights::ALL), secure, line }
     }
 
-    /// Steps until there is no more to do. What has been sent meanwhile.
+    /// Calls `step` until there is nothing more to do. Returns the bytes that were sent meanwhile.
     fn run(&mut self) -> Result<Vec<u8>, End> {
         loop {
             match self.server.step(&mut self.secure) {
@@ -94,7 +94,7 @@ impl<'a> Side<'a> {
         self.run()
     }
 
-    /// Shakes hands.
+    /// Performs the handshake.
     fn greeted(&mut self) -> Consumer {
         let (state, hello) = hello(&KEY);
         let answer = self.hear(&hello).unwrap();
@@ -150,7 +150,7 @@ impl Consumer {
         Some(all)
     }
 
-    /// The replies in what has been sent, each with its number.
+    /// Returns the replies in the sent bytes, each with its number.
     fn replies(&mut self, sent: &[u8]) -> Vec<(u32, String)> {
         let mut decoder = Decoder::new([0; MIN_FRAME]);
         let mut all = Vec::new();
@@ -169,7 +169,7 @@ const HELLO: Request<'_> = Request::Hello { version: VERSION };
 /// Returns whether no consumer is open.
 fn is_closed(dtrace: &Small) -> bool {
     let provider = TestProvider::default();
-    // SAFETY: it goes before the provider does.
+    // SAFETY: the provider is unregistered before it is dropped.
     let id = unsafe { provider.register(dtrace, c"p") }.unwrap();
     dtrace.unregister(id).is_ok()
 }
@@ -252,7 +252,7 @@ fn a_hello_that_was_changed_is_refused() {
         let mut side = Side::new(&dtrace, &line, &clock);
         let mut changed = right.clone();
         changed[at / 8] ^= 1 << (at % 8);
-        // The highest bit of a point on the curve says nothing there; its hash does.
+        // X25519 ignores the highest bit of a point, but the hash of the handshake includes it.
         assert_eq!(side.hear(&changed), Err(End::Refused), "bit {at}");
         assert!(!side.secure.is_proven());
     }
@@ -289,7 +289,7 @@ fn what_was_recorded_is_not_heard_again() {
     // Once more on the same line.
     assert_eq!(side.hear(&requests[1]), Err(End::Forged));
     assert!(is_closed(&dtrace));
-    // And all of it on another one. The host's random bytes are others then.
+    // Replays the whole conversation on another line. The host's random bytes are different then.
     let again = RefCell::default();
     let mut side = Side::new(&dtrace, &again, &clock);
     side.secure = Secure::new(Socket(&again), &KEY, Machine(&clock, 77), LIMITS);
@@ -336,7 +336,7 @@ fn messages_have_the_length_that_they_may_have() {
             assert_eq!(side.hear(&(length as u16).to_be_bytes()), Err(End::Forged), "{length}");
         }
     }
-    // The longest: it is padding in the protocol.
+    // The longest message, which the protocol treats as padding.
     let line = RefCell::default();
     let mut side = Side::new(&dtrace, &line, &clock);
     let mut consumer = side.greeted();
@@ -421,7 +421,7 @@ fn who_takes_nothing_is_dropped() {
     assert_eq!(sent.len(), 20);
     clock.set(clock.get() + LIMITS.silence);
     assert_eq!(side.run(), Ok(vec![]));
-    // The transport accepts some bytes: they count, and nothing was lost.
+    // The transport accepts some bytes. This restarts the timeout, and no bytes are lost.
     loop {
         line.borrow_mut().room = Some(7);
         clock.set(clock.get() + LIMITS.silence);

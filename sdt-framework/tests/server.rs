@@ -26,12 +26,12 @@ use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Sites, Stream, Tra
 
 type Served<'d> = Server<'d, MIN_FRAME, 4>;
 
-/// Both directions of a line, as the server sees it.
+/// The two directions of a line: `arriving` is the input of the server, `sent` its output.
 #[derive(Default)]
 struct Line {
     arriving: VecDeque<u8>,
     sent: Vec<u8>,
-    /// The most that it takes at a time; all if `None`.
+    /// The largest number of bytes that the line accepts at a time; no limit if `None`.
     room: Option<usize>,
     lost: bool,
 }
@@ -76,7 +76,7 @@ fn run(server: &mut Served<'_>, line: &mut Line) {
     while server.step(line).unwrap() {}
 }
 
-/// Asks on channel 1 and shows the one answer.
+/// Sends a request on channel 1, and returns the only answer as text.
 fn ask(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> String {
     line.ask(1, 77, &request);
     run(server, line);
@@ -304,7 +304,7 @@ fn what_makes_no_sense_is_refused() {
     let dtrace = small();
     let (mut server, mut line) = (Served::new(&*dtrace, &NoSites, Rights::ALL), Line::default());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
-    // Another version learns ours, and nothing more.
+    // A consumer with another version receives our version, and nothing more.
     let other = ask(&mut server, &mut line, Request::Hello { version: VERSION + 1 });
     assert_eq!(other, hello());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
@@ -318,7 +318,7 @@ fn what_makes_no_sense_is_refused() {
     let program = Request::Program { size: 4, at: 0, bytes: b"none" };
     assert_eq!(refused(&mut server, &mut line, program), Why::Program);
     assert_eq!(refused(&mut server, &mut line, Request::Describe { probe: 0 }), Why::NoProbe);
-    // A frame that is whole and no request: a reply.
+    // A complete frame that is a reply, not a request.
     let (mut buffer, mut bytes) = ([0; 64], [0; 64]);
     let header = Header { channel: 1, seq: 1 };
     let frame = Writer::new(&mut buffer, header, &200u8).unwrap();
@@ -330,7 +330,7 @@ fn what_makes_no_sense_is_refused() {
         other => panic!("{other:?}"),
     });
     assert_eq!(why, [Why::NotUnderstood]);
-    // Nobody's business.
+    // Frames on a channel of others are ignored.
     line.ask(OTHERS, 1, &HELLO);
     run(&mut server, &mut line);
     assert!(line.sent.is_empty());
@@ -395,7 +395,7 @@ fn who_does_not_read_gets_no_more_answers() {
     run(&mut server, &mut line);
     assert!(line.arriving.len() + 200 > waiting, "nothing is answered meanwhile");
     assert!(line.sent.is_empty());
-    // One byte at a time: all the same.
+    // If the line accepts one byte at a time, the answers are the same.
     line.room = Some(1);
     run(&mut server, &mut line);
     assert_eq!(line.answers(|header, _, _| header.seq), (0..100).collect::<Vec<_>>());
@@ -523,7 +523,7 @@ fn programs_run() {
         assert_eq!(reply, Reply::Eprobe { probe: ids[0].get(), size: 24 });
         items.iter::<Datum>().map(Result::unwrap).collect::<Vec<_>>()
     });
-    // The statement that records nothing is one of them.
+    // The data include the statement that records nothing.
     let places: Vec<_> = data[0].iter().map(|it| (it.size, it.offset, it.alignment)).collect();
     assert_eq!(places, [(0, 12, 1), (8, 16, 8)]);
     line.ask(1, 1, &Request::Aggregation { id: 1 });

@@ -33,7 +33,7 @@ unsafe impl Machine for Single {
     fn interrupt_others() {}
 }
 
-/// Three consumers, as the guide says, each of which asks for the 4 MB of a buffer that dtrace(1) asks for.
+/// Three consumers, as in the guide. Each requests a buffer of 4 MB, as dtrace(1) does.
 #[test]
 fn a_consumer_with_large_buffers_leaves_room_for_the_others() {
     const CONFIG: Config =
@@ -41,7 +41,7 @@ fn a_consumer_with_large_buffers_leaves_room_for_the_others() {
     let bytes = Tracing::<Single, 1>::memory(&CONFIG, 3);
     // SAFETY: this program has no probes.
     let dtrace = unsafe { SHARED.start(memory(bytes), &CONFIG) }.unwrap();
-    // SAFETY: it stays.
+    // SAFETY: the provider is never freed.
     let id = unsafe { Box::leak(Box::new(TestProvider::default())).register(dtrace, c"shared") };
     let probe = create(dtrace, id.unwrap(), [c"", c"", c"hit"], 0);
     let start = || {

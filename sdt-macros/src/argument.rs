@@ -72,7 +72,7 @@ impl Argument {
         quote!(__sdt::__sdt_arg_types!(#ty #(as #native)* #(=> #translated)*))
     }
 
-    /// Returns what its words borrow.
+    /// Returns the expression for the memory that the words of this argument borrow.
     pub(crate) fn borrow(&self) -> TokenStream {
         let ty = &self.ty;
         quote!(<#ty as __sdt::arg::Value>::BORROW.of_argument(__sdt::arg::words_of::<#ty>()))

@@ -56,7 +56,8 @@ const KEYWORDS: [&str; 46] = [
     "xlate",
 ];
 
-/// `#[c_name = "..."]`, or the keyword and the name in snake case: `struct packet_header`.
+/// Returns the name of a struct, union or enum in D: that of `#[c_name = "..."]`, or the keyword and the name in snake case, such
+/// as `struct packet_header`.
 pub(crate) fn tagged(keyword: &str, attrs: &[Attribute], ident: &Ident) -> Result<LitStr> {
     let name = match given(attrs)? {
         Some(name) => name,

@@ -121,7 +121,7 @@ pub(crate) fn digits(values: &[LitInt]) -> String {
     values.iter().map(|value| format!("_{}", value.base10_digits())).collect()
 }
 
-/// Returns one description of a type.
+/// A type to describe: a struct, with values of its constant parameters.
 struct Description<'a> {
     ident: &'a Ident,
     name: &'a LitStr,

@@ -261,7 +261,7 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// A struct must have `#[repr(C)]` and named fields, no type parameters, and be declared in a module, not in a
 /// function. `sdt_core::layout::CField` lists the types that its fields can have.
 ///
-/// # What D need not look into
+/// # Opaque types
 ///
 /// Use `#[c_type(opaque)]` for unions, and for structs and enums with Rust's layout: D knows only their size.
 ///
@@ -402,7 +402,7 @@ pub fn sdt_translator(input: TokenStream) -> TokenStream {
 /// If a method borrows from a local that is `Copy` (`x.as_ptr()`), this may be a copy, which lives until recording has
 /// ended.
 ///
-/// # What a call in an argument asks for
+/// # Requirements of a call in an argument
 ///
 /// An argument with a call uses the whole of each local variable that it names, not only a field: the local must not be
 /// partly moved, or borrowed exclusively elsewhere. Its type must be known at the probe, not only after it. So the

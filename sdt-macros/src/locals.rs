@@ -139,7 +139,7 @@ impl TakeOut<'_> {
         reference
     }
 
-    /// Operand of `&`: the local that it is, or is a part of, is not replaced.
+    /// Visits the operand of `&`. If the operand is a local, or a part of one, the local is not replaced.
     fn visit_place(&mut self, place: &mut Expr) {
         match place {
             Expr::Path(_) => {}

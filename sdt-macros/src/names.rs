@@ -158,12 +158,12 @@ pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// The function that checks a declared probe's arguments.
+/// Returns the name of the function that checks a declared probe's arguments.
 pub(crate) fn check(probe: &Ident) -> Ident {
     format_ident!("__sdt_args_{}", probe.unraw())
 }
 
-/// The function that returns the words of a declared probe's arguments.
+/// Returns the name of the function that returns the words of a declared probe's arguments.
 pub(crate) fn words(probe: &Ident) -> Ident {
     format_ident!("__sdt_words_{}", probe.unraw())
 }

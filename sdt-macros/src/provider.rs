@@ -131,7 +131,7 @@ fn exact_name(attr: &Attribute) -> Result<String> {
     Err(Error::new_spanned(attr, "expected `#[name = \"...\"]`"))
 }
 
-/// Names every elided lifetime, so that a type can be a result.
+/// Names every elided lifetime, so that the type of an argument can be a return type.
 struct NameLifetimes;
 
 impl VisitMut for NameLifetimes {
@@ -310,7 +310,7 @@ fn group_rule(known: &TokenStream) -> TokenStream {
     }
 }
 
-/// Sites of probes whose declaration has an error, which was reported.
+/// Returns rules by which sites of a probe expand to nothing, because the error in its declaration was reported already.
 fn silent_rules() -> TokenStream {
     quote! {
         ($any:ident $probe:ident [$($path:tt)*] fire $($args:tt)*) => { {} };

@@ -126,8 +126,8 @@ macro_rules! hygienic {
     }};
 }
 
-/// The constant to which the assembly of `sdt-core`'s macros refers: the promise that their operands are right. It is
-/// defined once for each site and each provider, in front of them.
+/// Returns the constant to which the assembly of `sdt-core`'s macros refers. It promises that their operands are right, and is
+/// defined once for each site and each provider, before they are used.
 pub(crate) fn promise(sdt: &impl ToTokens, at: Span) -> TokenStream {
     hygienic! { at =>
         #[allow(dead_code)]
@@ -237,8 +237,9 @@ impl Invocation {
         }
     }
 
-    /// Evaluates the arguments and then runs `then`, which finds their words, as many as possible, and their number in
-    /// `count`. It is a `match`, because temporaries that the arguments borrow live to its end.
+    /// Returns code that evaluates the arguments and then runs `then`. In `then`, variables hold the words of the arguments, up
+    /// to the greatest possible number of words, and `count` is the actual number. The code is a `match`, because temporaries
+    /// that the arguments borrow live to its end.
     fn with_words(&self, names: &Names, args: &[Expr], then: &TokenStream) -> TokenStream {
         let at = self.probe.span();
         let carried = numbered("carried", args.len());

@@ -14,7 +14,7 @@ enum Manner {
 sdt_provider! {
     /// The work of this program.
     pub hello {
-        /// The program has printed a greeting: to this name, in this manner, as this one of its greetings.
+        /// The program has printed a greeting: the name, the manner, and the number of greetings so far.
         fn greeted(name: &str, manner: Manner, times: u64);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     stream: Descriptor<UnixStream>,
     /// Whether the last write found no room in the socket.
     is_full: bool,
-    /// When the connection was accepted, until the first request is answered.
+    /// The time at which the connection was accepted; `None` once the first request is answered.
     silent_since: Option<Instant>,
     server: Box<Server<'static, FRAME>>,
 }
@@ -140,8 +140,8 @@ fn zero_if_blocked(result: io::Result<usize>) -> Result<usize, Lost> {
     }
 }
 
-/// Sends a consumer the reason for which it is not served. The caller keeps the connection open until [`has_closed`], as a consumer whose
-/// connection is closed at once sees only that.
+/// Sends a consumer the reason for which it is not served. The caller keeps the connection open until [`has_closed`]: if it
+/// closed the connection at once, the consumer would see the end of the connection and not the reason.
 pub(crate) fn send_reason(stream: &Descriptor<UnixStream>, reason: &str) {
     let mut draft = [0; REASON];
     let mut line = [0; encoded_len(REASON)];

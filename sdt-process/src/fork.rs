@@ -129,7 +129,7 @@ fn apply(event: Event) -> ForkState {
     let next = |word| ForkState::decoded(word).after(event, process);
     let before =
         STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| Some(next(word).encoded()));
-    // The closure returns a value, so both are the word before.
+    // The update cannot fail, as the closure never returns `None`: both variants have the earlier word.
     next(before.unwrap_or_else(|word| word))
 }
 
@@ -264,8 +264,8 @@ fn retry<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Puts the child's sites back, and closes its copies of what the parent has open. If the locks are complete, the tracing state is the
-/// child's from then on.
+/// Puts the child's sites back, and closes its copies of the parent's sockets and files. If the locks are complete, the tracing
+/// state belongs to the child from then on.
 fn take_over(locks: Locks) {
     if locks.are_complete() {
         apply(Event::LocksWereHeld);
@@ -307,7 +307,7 @@ mod tests {
     /// Serialises the tests, which share the state of the process.
     static TURN: Mutex<()> = Mutex::new(());
 
-    /// The rows of the table, as the documentation has them.
+    /// Each row of the table in the module's documentation is a transition in the code.
     #[test]
     fn transitions_are_those_of_the_table() {
         use Event::{ChildBegins, LocksWereHeld, SitesWereNotRestored, Start};

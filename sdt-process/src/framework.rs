@@ -1,8 +1,8 @@
-//! The framework as the probes of this image see it.
+//! The framework to which the probes of this image are attached.
 //!
-//! Sites and probes made at run time call the same function, [`Framework::hit`]. Only a site calls it through a thunk, whose frame
-//! [`stack`](crate::stack) searches for. So each hit first notes whether a site made it: the id of a probe with sites is in a record of
-//! the image.
+//! Sites, and probes that are made at run time, call the same function, [`Framework::hit`]. Only a site calls it through a thunk,
+//! whose frame [`stack`](crate::stack) searches for. So [`SiteFramework`] notes for each hit whether a site made it: the id of a
+//! probe with sites is in a record of the image.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicU32;

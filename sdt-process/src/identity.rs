@@ -4,9 +4,9 @@
 //! call. So the cache is in a page that the kernel fills with zeros in every child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14). If the page
 //! cannot be mapped, nothing is cached.
 //!
-//! Each process that fills the page takes a new *generation*, a number that none of its ancestors has had. A thread's number is cached with
-//! the generation, as thread-local variables are copied into a child. Process numbers do not tell: in a pid namespace of its own, a child
-//! may have the number of its parent.
+//! Each process that fills the page takes a new *generation*, a number that none of its ancestors has had. A thread's number is
+//! cached with the generation, as thread-local variables are copied into a child. The process number cannot replace the
+//! generation: in a pid namespace of its own, a child may have the number of its parent.
 //!
 //! The child of a `vfork` uses the memory of its parent until it executes a program. If it hits a probe, `pid` and `tid` are those of the
 //! parent.

@@ -1,7 +1,7 @@
 //! Counts the locks of this crate that a thread holds.
 //!
-//! A signal handler, or a function of the program that runs with a lock held, may fork. `fork` must not wait for a lock of its own
-//! thread, so it asks [`is_held_here`] first.
+//! A signal handler, or a function of the program that runs with a lock held, may fork. `fork` must not wait for a lock that its
+//! own thread holds, so its handler checks [`is_held_here`] first.
 //!
 //! A lock is counted before it is taken and until after it is released, so a signal handler never sees a lock that is held and not
 //! counted.
@@ -35,7 +35,7 @@ pub(crate) fn forget_blocked_threads() {
     BLOCKED.store(0, Ordering::Release);
 }
 
-/// Counts a lock of this thread until it is dropped. Create it before the lock is taken.
+/// Counts a lock as held by this thread until this value is dropped. Create it before the thread takes the lock.
 #[derive(Debug)]
 pub(crate) struct Counted(());
 

@@ -27,9 +27,9 @@
 //! # No read waits
 //!
 //! A page that is not in memory has to be fetched: from a disk, from a server (NFS, FUSE), or from a thread of this process
-//! (`userfaultfd(2)`), which may be the thread that hits the probe. So `/proc/self/pagemap` tells first whether the page is in memory, and
-//! if not, nothing is copied. `mincore(2)` cannot tell: it returns `true` for each page of a file that the user may not write to, and for
-//! shared pages that a userfaultfd holds back.
+//! (`userfaultfd(2)`), which may be the thread that hits the probe. So this module first reads in `/proc/self/pagemap` whether
+//! the page is in memory; if not, nothing is copied. `mincore(2)` is not sufficient: it returns `true` for each page of a file
+//! that the user may not write to, and for shared pages that a userfaultfd holds back.
 //!
 //! Between the two system calls another thread can discard the page, or the kernel can evict it. Then the copy fetches it again. A page
 //! that a thread has found in memory is not looked up again during that hit, nor by the hits that begin within 10 ms, so this time can
@@ -56,7 +56,8 @@ const WRITE_PROTECTED: u64 = 1 << 57;
 const FILE: u64 = 1 << 61;
 /// The largest number of entries that are read at once.
 const ENTRIES: usize = 16;
-/// The number of entries that are read at least: the next pages are probably read next, and more entries cost no more.
+/// The smallest number of entries that one system call reads. A hit probably uses the following pages next, and more entries cost
+/// no more.
 const ENTRIES_AHEAD: usize = 4;
 
 /// The number of bytes that a read fetches at least, unless the page ends before.
@@ -64,9 +65,9 @@ const AHEAD: usize = 256;
 /// The number of bytes that a read of a stack reads ahead: frames are further apart than other data.
 const STACK_AHEAD: usize = 1024;
 
-/// The number of pages of which a thread remembers that they are in memory.
+/// The number of pages that a thread remembers as found in memory.
 const PAGES_FOUND: usize = 16;
-/// The time in nanoseconds for which it does.
+/// The time in nanoseconds for which a thread remembers a page.
 const RECENT: u64 = 10_000_000;
 
 /// The pages that a thread has found in memory, at their numbers modulo [`PAGES_FOUND`].
@@ -88,7 +89,7 @@ struct FoundPage {
     has_file: bool,
 }
 
-/// What the entries of some pages in `/proc/self/pagemap` say.
+/// The state of some pages, according to their entries in `/proc/self/pagemap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     /// Some of them are not in memory.
@@ -107,12 +108,13 @@ impl Found {
         Self { pages, generation: Cell::new(0), now: Cell::new(0) }
     }
 
-    /// Begins a hit, or a look that does not belong to one.
+    /// Begins a hit, or a lookup of pages outside of a hit.
     fn begin(&self) {
         self.now.set(0);
     }
 
-    /// Returns the time of the current hit. The first time in a hit, forgets pages of another process: of the parent, in a child.
+    /// Returns the time of the current hit. The first call in a hit reads the clock and, in the child of a `fork`, forgets the
+    /// pages of the parent.
     fn now(&self) -> u64 {
         if self.now.get() == 0 {
             self.now.set(clock::now(libc::CLOCK_MONOTONIC).max(1));
@@ -278,7 +280,7 @@ impl Cache {
         is_read
     }
 
-    /// The same, while no other read of this thread uses the cache.
+    /// Reads as [`read`](Self::read) does, while no other read of this thread uses the cache.
     fn read_alone(&self, address: usize, into: &mut [u8], ahead: usize) -> bool {
         // SAFETY: `is_busy` is set, so no other reference to the bytes exists: they are this thread's, and its handlers leave them alone.
         let bytes = unsafe { &mut *self.bytes.get() };
@@ -287,7 +289,8 @@ impl Cache {
         if hit::current().is_some_and(is_borrowed)
             && self.presence(address, into.len()) == Presence::Anonymous
         {
-            // SAFETY: the site of this thread's hit borrows some of each of these pages, and the hit is not over.
+            // SAFETY: each of these pages contains memory that the site of this thread's hit borrows (`borrowed::contains`), and
+            // the hit has not ended.
             unsafe { raw_load::copy(address, into) };
             return true;
         }
@@ -490,7 +493,7 @@ mod tests {
         assert!(!has(5, 5));
         found.add(5 + PAGES_FOUND, [PRESENT].into_iter());
         assert!(has(5 + PAGES_FOUND, 5 + PAGES_FOUND) && !has(5, 5));
-        // In a child, which begins with a copy of the parent's.
+        // In the child of a `fork`, which begins with a copy of the parent's list.
         found.generation.set(found.generation.get().wrapping_add(1));
         found.begin();
         assert!(!has(5 + PAGES_FOUND, 5 + PAGES_FOUND));
@@ -517,7 +520,7 @@ mod tests {
         assert_eq!(read_at(0), 3);
     }
 
-    /// A handler that interrupts a read leaves the cache as it is, and reads all the same.
+    /// A signal handler that interrupts a read can read memory, too, and does not change the cache.
     #[test]
     fn a_read_within_a_read_does_not_use_the_cache() {
         prepare().unwrap();

@@ -72,7 +72,7 @@ pub(crate) fn end(here: usize) -> Option<usize> {
     if (limits.low..limits.end).contains(&here) {
         return Some(limits.end);
     }
-    // A thread that switches stacks soon stops asking, and so does one whose stack grows again and again.
+    // The number of queries is limited, for threads that switch stacks often, or whose stack grows often.
     let queries = limits.queries.checked_sub(1)?;
     LIMITS.set(Limits { queries, ..limits });
     let (low, end) = query(here)?;

@@ -19,7 +19,7 @@ use crate::{sampling, state};
 const TICK: libc::c_int = 10;
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
-/// The time between two cleanings of programs that were enabled before any consumer.
+/// The time between two turns in which the framework cleans up after programs that no consumer has claimed (`clean_anonymous`).
 const CLEANING: Duration = Duration::from_millis(TICK as u64);
 /// The time in milliseconds for which no connection is accepted after `accept` failed, as when no file descriptor is left.
 const PAUSE: libc::c_int = 200;
@@ -184,7 +184,7 @@ impl Server {
         let limit = match sampling::scan_if_due() {
             Some(scan) => {
                 let scan = libc::c_int::try_from(scan.as_millis()).unwrap_or(libc::c_int::MAX);
-                // Later than the scan is due by less than a millisecond.
+                // One millisecond more than the rounded time, so that the scan is due when the wait ends.
                 if limit < 0 { scan.saturating_add(1) } else { limit.min(scan.saturating_add(1)) }
             }
             None => limit,

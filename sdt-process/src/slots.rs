@@ -34,9 +34,10 @@ use crate::program::Program;
 use crate::sampling;
 use crate::stack::{self, Room};
 
-/// Attempts to claim a slot between which a thread yields. After these it sleeps.
+/// The number of attempts to claim a slot that a thread makes first. It yields the CPU between them.
 const YIELDS: usize = 100;
-/// Attempts between which a thread sleeps for [`SLEEP`]: two seconds. The holder of a slot may have been preempted on a busy machine.
+/// The number of further attempts, each after a sleep of [`SLEEP`]: two seconds in all. The holder of a slot may have been
+/// preempted on a busy machine.
 const SLEEPS: usize = 20_000;
 const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
@@ -133,7 +134,8 @@ impl Slots {
         let slot = self.slots.get(hit.slot)?;
         let claim = slot.crossings.load(Ordering::Relaxed);
         let place = slot.thread_name.get();
-        // SAFETY: this thread holds the slot. A hit that interrupts this one has another slot, or none, and then no clause of it runs.
+        // SAFETY: this thread holds the slot. A hit that interrupts this one claims another slot, or it re-enters this slot and
+        // runs no clause.
         if unsafe { (*place).1 } != claim {
             // SAFETY: this thread holds the slot, and this is the first call since the claim, so no reference to the
             // name exists. The kernel writes 16 bytes.

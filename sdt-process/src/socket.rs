@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::descriptor::Descriptor;
 
-/// The reason why there is not a socket.
+/// The reason why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Other users own or can access the folder.
@@ -166,7 +166,7 @@ fn remove_stale_sockets(folder: &Path) {
     }
 }
 
-/// Returns the process number that a file name consists of.
+/// Parses a file name as a process number.
 fn process_number(name: &OsStr) -> Option<i32> {
     std::str::from_utf8(name.as_bytes()).ok()?.parse().ok()
 }
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Even if the modes of the folder and the socket let other users connect.
+    /// Peers are refused by their user, even if the modes of the folder and the socket let other users connect.
     #[test]
     fn peers_of_other_users_are_refused() {
         use std::io::Read as _;

@@ -1,9 +1,9 @@
 //! The stack of the function that fired, and the room that is left on it.
 //!
-//! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain of frames cannot be followed
-//! from here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It returns to the function that
-//! fired, however that was compiled. From there the chain is followed as long as it is one: each frame is further up in this thread's
-//! stack and returns to text. A program that is built with `-C force-frame-pointers=yes` has all frames.
+//! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain of frames cannot be
+//! followed from here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It returns to the
+//! function that fired, however that was compiled. From there the chain is followed while it is valid: each frame is further up
+//! in this thread's stack and returns to text. A program that is built with `-C force-frame-pointers=yes` has all frames.
 //!
 //! [`SiteFramework`](crate::framework::SiteFramework) notes for each hit whether a site made it, and its stack pointer. The nearest mark
 //! above is the hit's own; it is searched for at most once in a hit. Probes made at run time, `tick-N` and BEGIN have no thunk, so there
@@ -58,7 +58,7 @@ enum Thunk {
     /// A breakpoint made the hit, at the boundary of a function.
     #[cfg(target_arch = "x86_64")]
     Function(Boundary),
-    /// There is none, as a signal has interrupted the thread with these registers.
+    /// A signal has interrupted the thread with these registers, so there is no thunk.
     Interrupted(Registers),
 }
 
@@ -110,8 +110,8 @@ pub(crate) fn noted() -> Option<(Room, Arguments)> {
     NOTED.take()
 }
 
-/// Fills in the return addresses of the hit that this thread is recording, beginning with the function that fired. Returns how many
-/// there are: 0 if no site made the hit. Probe context.
+/// Fills in the addresses of the stack of the hit that this thread is recording, beginning with the function that fired or was
+/// interrupted. Returns their number: 0 if the hit has no stack. Probe context.
 pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     let thunk = THUNK.get();
     if matches!(thunk, Thunk::None) {

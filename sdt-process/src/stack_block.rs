@@ -23,7 +23,7 @@ struct Place {
     is_upper: bool,
 }
 
-/// `None` inside if the descriptor has no such words.
+/// The place of the words, after [`prepare`] has searched for it. `None` inside if the descriptor has no such words.
 static PLACE: OnceLock<Option<Place>> = OnceLock::new();
 
 /// Finds the place of the words. Called in a thread that the C library has made, and not in probe context.
@@ -100,7 +100,8 @@ mod tests {
     /// The descriptor of the first thread, in which the C library runs constructors.
     static FIRST: AtomicUsize = AtomicUsize::new(0);
 
-    // SAFETY: an array of functions that take the arguments of `main` and may ignore them.
+    // SAFETY: `.init_array` holds pointers to functions, which the C library calls with the arguments of `main`; a function may
+    // ignore them.
     #[unsafe(link_section = ".init_array")]
     #[used]
     static NOTE_FIRST: extern "C" fn() = {

@@ -56,7 +56,7 @@ pub struct Text {
     is_impatient: AtomicBool,
 }
 
-/// The progress of a change. Only the thread that holds `sdt_core`'s lock of patching makes one.
+/// The progress of a change of text. Only the thread that holds `sdt_core`'s lock of patching changes text.
 #[derive(Debug)]
 enum Change {
     /// There is no change.
@@ -201,8 +201,8 @@ impl Text {
         let [provider, name] =
             [probe.provider().name(), probe.name()].map(|of| of.to_string_lossy());
         refuse(format!("{provider}:::{name} cannot be enabled or disabled: {why}"));
-        // The framework calls this as C code does, which cannot unwind.
-        // The panic hook has printed the message by then, and the consumer gets the refusal.
+        // A panic must not unwind into the framework, which calls this function as C code would. The panic hook has printed the
+        // message already, and the consumer gets the refusal.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| (self.on_refusal)(probe, why)));
     }
 }

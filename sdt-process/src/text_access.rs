@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | written | through `/proc/self/mem`, by which a process may write to its own read-only pages | directly, while the page is writable |
 //! | writable and executable | never | during the store, as other threads execute the page |
-//! | must be one store | one byte | two or four bytes, and the kernel does not document how `/proc/self/mem` copies them |
+//! | size of a single store | one byte | two or four bytes; the kernel does not document that `/proc/self/mem` stores them at once |
 //! | refused under | a process that is not dumpable, kernels that forbid writing to one's own text | SELinux's `execmod`, `PR_SET_MDWE` |
 //!
 //! There is no second way: if the system refuses, probes are not enabled. `SDT_PATCH=gate` builds sites that are never written to.
@@ -57,7 +57,7 @@ impl Access {
         Ok(Self { memory: crate::descriptor::Descriptor::new(memory)? })
     }
 
-    /// Needs nothing: each store changes the protection of its page.
+    /// Returns the access. There is nothing to open: each store changes the protection of its page.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self {})

@@ -21,7 +21,8 @@ sdt_provider! {
 /// A process is traced once at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// The files that it opens next get the numbers of this crate's descriptors. They stay open, and tracing can be started again.
+/// Files that the program opens next get the numbers of this crate's descriptors. They stay open, and tracing can be started
+/// again.
 #[test]
 fn files_of_the_program_are_not_closed() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +34,7 @@ fn files_of_the_program_are_not_closed() {
         std::mem::forget(consumer);
         // The worker thread accepts the connection, and waits again.
         std::thread::sleep(PAUSE);
-        // SAFETY: only this crate uses the closed numbers again, and it must not.
+        // SAFETY: the closed numbers belong to this crate, which detects that they are closed. No other code uses them.
         assert_eq!(unsafe { libc::close_range(3, libc::c_uint::MAX, 0) }, 0);
         // The thread notices it. If the program used the numbers again before, the thread would wait for the program's files.
         std::thread::sleep(PAUSE);

@@ -1,5 +1,5 @@
-//! What an event costs: without a subscriber, with this crate's layer, and with a subscriber that writes text to nowhere. All rows are
-//! measured in turn; each line is the median of the rounds, in nanoseconds.
+//! Measures the cost of an event: without a subscriber, with this crate's layer, and with a subscriber that formats text and
+//! discards it. All rows are measured in turn; each line is the median of the rounds, in nanoseconds.
 //!
 //! `cargo run --release -p sdt-tracing --example cost`
 
@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 const ROUNDS: usize = 101;
 const CALLS: u64 = 2_000;
 
-/// Does this with each subscriber.
+/// A function to measure, and the subscribers to measure it with.
 struct Case {
     name: &'static str,
     work: fn(u64),
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         measure(&Case { name, work, subscribers: vec![layer("the layer"), text()] });
     }
     let hits = process.counters().hits - before;
-    // Each work fires one probe a call, in each round; `BEGIN` and timers fire besides.
+    // Each call of a work function fires one probe while the layer is the subscriber. `BEGIN` and timers are hits, too.
     assert!(hits >= 2 * ROUNDS as u64 * CALLS, "{hits} hits");
     Ok(())
 }

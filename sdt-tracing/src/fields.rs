@@ -28,7 +28,7 @@ pub(crate) struct Text {
 impl Text {
     /// Calls `use_it` with the message and the fields that `record` passes to its visitor.
     pub(crate) fn with(record: impl FnOnce(&mut dyn Visit), use_it: impl FnOnce(&str, &str)) {
-        // While the thread ends, its variables may be gone already.
+        // While the thread ends, its thread-local variables may have been dropped already.
         let mut text = BUFFERS.try_with(Cell::take).unwrap_or_default();
         text.message.clear();
         text.json.clear();

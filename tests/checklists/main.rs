@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 
 use harness::workspace;
 
-/// Both systems' commands in one, which knows by its name which it is. `loaded` and `enabled` are files here.
+/// One script that stands in for the commands of both systems: its name selects the command. `loaded` and `enabled` are files
+/// here.
 const COMMANDS: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 loaded() { [ -e "$here/loaded" ]; }

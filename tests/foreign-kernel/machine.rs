@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 /// Long enough for a machine under load.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// No test takes so long: what still runs then hangs, and is killed, which ends every wait for it.
+/// No test takes this long. A kernel that still runs then hangs, and is killed, which ends every wait for it.
 const LIFE: Duration = Duration::from_secs(900);
 const TARGET: &str = "x86_64-unknown-none";
 
-/// Builds the kernel, as a reader of the guide does; returns where it is.
+/// Builds the kernel, as a reader of the guide does, and returns its path.
 pub fn kernel(mode: &str) -> PathBuf {
     // Cargo writes the kernels of all modes to the same place.
     static BUILDING: Mutex<()> = Mutex::new(());
@@ -29,7 +29,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     let target = Path::new(TARGET);
     let lld = cargo_sdt::internal::setup::lld().expect("a linker");
     let mut command = setup::cargo_for("build", TARGET, "core,alloc").expect("a toolchain");
-    // What the kernel's own configuration says of flags is to hold.
+    // The flags of the kernel's own configuration must apply.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/foreign-kernel/kernel"));
     command.env(linker_variable(target), lld.program()).env("SDT_PATCH", mode);
@@ -64,7 +64,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Two CPUs; the serial lines and QEMU's monitor are sockets.
+    /// Boots the kernel with two CPUs. The serial lines and QEMU's monitor are sockets.
     pub fn boot(kernel: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = |name: &str| folder.path().join(name);
@@ -121,7 +121,7 @@ impl Machine {
         self.ask("count")
     }
 
-    /// Has each CPU send so many letters.
+    /// Makes each CPU send this number of letters.
     pub fn send(&mut self, letters: u64) {
         self.ask(&format!("send {letters}"));
     }
@@ -219,7 +219,7 @@ fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        // The one that the tests of its package run, so that nothing is compiled again.
+        // Uses the program that the tests of its package run, so that nothing is compiled again.
         cargo.arg("test").args(workspace::TESTED);
         cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
@@ -260,7 +260,7 @@ impl Dtrace {
         Self { child, out, err, seen: Vec::new() }
     }
 
-    /// Reads so many lines of hits.
+    /// Reads this number of lines of hits.
     pub fn lines(&mut self, count: usize) {
         while self.seen.len() < count {
             let mut line = String::new();
@@ -282,7 +282,7 @@ impl Dtrace {
         self.child.wait().expect("it is ours");
     }
 
-    /// Ctrl-C. Returns all hits that it has seen.
+    /// Interrupts `dtrace` like Ctrl-C. Returns all hits that it has printed.
     pub fn end(mut self) -> Vec<String> {
         let pid = i32::try_from(self.child.id()).expect("process ids are positive i32s");
         // SAFETY: no memory is involved; the process is a child of ours that has not been waited for.

@@ -1,4 +1,5 @@
-//! A kernel that is not ours as host: built from crates of the field, traced by `dtrace` over its serial line.
+//! A kernel outside of this project as a host: it is built from commonly used crates, and traced by `dtrace` over its serial
+//! line.
 
 mod machine;
 
@@ -18,7 +19,7 @@ fn hits(lines: &[String]) -> BTreeMap<(usize, String), u64> {
     hits
 }
 
-/// Has both CPUs send so many letters while `dtrace` looks, and compares what it sees with what they have counted.
+/// Makes both CPUs send this number of letters while `dtrace` traces them, and compares the hits with the counts of the CPUs.
 fn all_are_seen(machine: &mut Machine, letters: u64) {
     let before = machine.counts();
     let mut dtrace = Dtrace::start(machine, "512k", "letters:::", 2);
@@ -41,7 +42,7 @@ fn all_are_seen(machine: &mut Machine, letters: u64) {
     assert_eq!(hits(&dtrace.end()), expected);
 }
 
-/// Boots it with sites of this mode, and traces it.
+/// Boots the kernel with sites of this mode, and traces it.
 fn is_traced(mode: &str) {
     let kernel = kernel(mode);
     let mut machine = Machine::boot(&kernel);
@@ -55,7 +56,7 @@ fn is_traced(mode: &str) {
     }
     all_are_seen(&mut machine, 1500);
 
-    // What D reads, and D's timers.
+    // A program in D reads memory of the kernel, and uses a timer.
     machine.send(u64::MAX);
     let both = r#"letters:::received { seen[substr(args[0], 0, 10)] = 1; }
         tick-10ms /seen["from CPU 0"] && seen["from CPU 1"]/ { printf("both"); exit(0); }"#;
@@ -66,9 +67,10 @@ fn is_traced(mode: &str) {
     let (shown, said) = machine.run("BEGIN { trace(*(int *)0x1ffffe); } BEGIN { exit(0); }");
     assert!(shown.trim().is_empty() && said.contains("invalid address (0x1ffffe)"), "{said}");
 
-    // One after the other enables, sees hits of both CPUs, and disables, while both work as fast as they can.
+    // Several consumers, one after the other, enable probes, see hits of both CPUs, and disable the probes, while both CPUs work
+    // at full speed.
     for round in 0..8 {
-        // Of all the timers those two are there that have been asked for.
+        // Of the timers, only the two requested ones exist.
         let probes = [("letters:::", 2), ("letters:::sent", 1), (":::", 8), ("clock:::tick", 1)];
         let (probes, matched) = probes[round % probes.len()];
         let mut dtrace = Dtrace::start(&machine, "32k", probes, matched);
@@ -78,7 +80,7 @@ fn is_traced(mode: &str) {
         }
         dtrace.end();
     }
-    // A serial line has no hang-up. What was enabled stays so, until the next one greets.
+    // A serial line does not report the end of a connection. Probes stay enabled until the next consumer connects.
     Dtrace::start(&machine, "32k", "letters:::", 2).kill();
     assert_ne!(
         machine.changed_text(&kernel),
@@ -95,7 +97,7 @@ fn is_traced(mode: &str) {
     machine.send(0);
     machine.idle();
 
-    // From the kernel's own shell, by the same means.
+    // The kernel's own shell can trace, too.
     machine.type_in("-n letters:::sent");
     assert_eq!(machine.printed(), "dtrace: description 'letters:::sent' matched 1 probe");
     assert_eq!(machine.printed(), "CPU     ID                    FUNCTION:NAME");
@@ -105,7 +107,8 @@ fn is_traced(mode: &str) {
     to.sort_unstable();
     for (cpu, line) in to.iter().enumerate() {
         let words: Vec<_> = line.split_whitespace().collect();
-        // Which number the probe has is the linker's affair; the last word is the letter's length, of which a number is a part.
+        // The number of the probe depends on the linker. The last word is the length of the letter, which depends on the numbers
+        // in it.
         let [from, _, name, sent_to, _] = words[..] else { panic!("{line}") };
         let expected = (cpu.to_string(), "none:sent", (1 - cpu).to_string());
         assert_eq!((from.to_owned(), name, sent_to.to_owned()), expected);
@@ -138,6 +141,6 @@ fn little_of_it_is_for_tracing() {
     };
     let files = ["main.rs", "boot.rs", "machine.rs", "letters.rs", "shell.rs"];
     let kernel: usize = files.iter().map(|file| lines(file).1).sum();
-    // As the guide says.
+    // These numbers are in the guide.
     assert_eq!((kernel, lines("tracing.rs")), (299, (80, 51)));
 }

@@ -1,15 +1,15 @@
-//! Types for which it matters that the enums of a bare ARM are as short as their constants allow.
+//! Types whose layout depends on the size of enums: on bare ARM, an enum is as short as its constants allow.
 #![no_std]
 
 use sdt_core::arg::CType;
 
-/// One byte there, an `int` elsewhere.
+/// One byte on bare ARM, an `int` elsewhere.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C)]
 pub enum Phase {
-    /// As much as fits into a byte.
+    /// The largest value that fits into a byte.
     Idle = 255,
-    /// It has no work.
+    /// The smallest value.
     Busy = 0,
 }
 
@@ -31,14 +31,14 @@ pub enum Reading {
     None,
     /// Bytes, directly behind the tag.
     Raw {
-        /// As the sensor has it.
+        /// The bytes as read from the sensor.
         bytes: [u8; 2],
         /// The last phase of the sensor.
         phase: Phase,
     },
 }
 
-/// A tag of one byte, and the fields where their alignment says.
+/// A tag of one byte, and fields at offsets that their alignment determines.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C)]
 pub enum Event {

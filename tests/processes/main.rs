@@ -1,6 +1,6 @@
-//! Programs of every kind as hosts of their probes: linked to be loaded anywhere or at one place, with a C library that is
-//! shared or their own, glibc or musl, with and without symbols, in all modes. Each is `sdt-process`'s example, built so and
-//! traced by `dtrace`.
+//! Programs of every kind as hosts of their probes: position-independent or not, with a shared or static C library, glibc or
+//! musl, with and without symbols, in all patch modes. Each is the example of `sdt-process`, built in this way and traced by
+//! `dtrace`.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -74,7 +74,7 @@ impl Build {
         own
     }
 
-    /// Whether the program is what it is to be.
+    /// Checks that the program is of the expected kind.
     fn check(self, program: &PathBuf) {
         let bytes = std::fs::read(program).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
@@ -97,7 +97,7 @@ impl Drop for Running {
     }
 }
 
-/// The line to a program that is starting.
+/// Connects to a program that is starting.
 fn reached(name: &str, program: &mut Running) -> Box<dyn Transport> {
     loop {
         match Address::Process(program.0.id()).open(&Protection::Machine, || {}) {
@@ -207,7 +207,7 @@ fn programs_of_every_kind() {
     runs(Build { name: "gate", patch: "gate", ..PIE });
 }
 
-/// A library that is traced stays when the program unloads it: its probe, and the thread that answers, are in it.
+/// A traced library stays loaded when the program unloads it, because it contains the probe and the thread that serves consumers.
 #[test]
 fn a_library_that_is_traced_is_not_unloaded() {
     let library = Build { name: "libplugin.so", what: &["--lib"], ..PIE }.run();

@@ -14,7 +14,7 @@ sdt_provider! {
 
 static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
 
-/// Comes to the probe. Starts tracing if it has not been started, and returns whether that is so.
+/// Executes the probe's site. Starts tracing at the first call, and returns whether tracing has started.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_call(times: u64) -> bool {
     let is_traced = TRACED.get().is_some()

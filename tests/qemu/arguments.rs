@@ -156,7 +156,7 @@ fn a_provider_of_its_own_says_its_stability(arch: Arch) {
     assert_eq!(by(Route::Native), sdt);
 }
 
-/// In the loaded file, with both ways of linking.
+/// The file that the kernel loads describes the module's structs, on both routes.
 fn a_module_s_structs_are_described(arch: Arch) {
     for route in [Route::Native, Route::Provider] {
         let file = std::fs::read(build_module("kmod-test", arch, route)).unwrap();
@@ -205,7 +205,7 @@ fn what_a_module_declares_reaches_d(arch: Arch) {
     assert_eq!(values.0.len(), 3 * 8);
     for record in values.0.chunks(3) {
         let [offset, size, path] = record else { panic!("{record:?}") };
-        // `odd` and `n`, then elements of 24 bytes, each with its number behind a byte and a gap.
+        // `odd` and `n`, then elements of 24 bytes. In each element the number follows a byte and a gap.
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
         assert_eq!((number(offset), number(size)), (8 + 24 + 8, 24));
         let end = path.iter().position(|&byte| byte == 0).unwrap();

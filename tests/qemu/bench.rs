@@ -20,8 +20,7 @@ use sdt_protocol::Exec;
 /// The example module's file name.
 pub(crate) const EXAMPLE: &str = "proc_example.ko";
 
-/// Makes tests of functions that take an architecture, one for each that there is. All architectures that are
-/// tested are here.
+/// Makes a test for each architecture of functions that take one. This macro is the list of all tested architectures.
 macro_rules! on_every_architecture {
     ($($test:ident),* $(,)?) => {
         mod x86_64 {
@@ -37,8 +36,8 @@ macro_rules! on_every_architecture {
 }
 pub(crate) use on_every_architecture;
 
-/// Makes a test for each architecture, as [`on_every_architecture`] does, of functions whose subject is the same on all of them: the
-/// command, the machine, consumers. They run on one, and on the others with `cargo xtask test --all`.
+/// Makes a test for each architecture, as [`on_every_architecture`] does, of functions that test the command, the machine or
+/// consumers, which do not depend on the architecture. The tests run on x86_64, and on the others with `cargo xtask test --all`.
 macro_rules! on_one_architecture {
     ($($test:ident),* $(,)?) => {
         mod x86_64 {
@@ -120,7 +119,7 @@ pub(crate) fn module(arch: Arch) -> Vec<u8> {
     module_by(arch, Route::default())
 }
 
-/// The example module, whose probes the kernel comes to know by a route.
+/// Returns the example module for a route.
 pub(crate) fn module_by(arch: Arch, route: Route) -> Vec<u8> {
     std::fs::read(module_file_by(arch, route)).expect("the example module can be read")
 }
@@ -146,7 +145,7 @@ pub(crate) fn boot_with_module(arch: Arch, cpus: u32) -> Session {
     boot_with_module_by(arch, cpus, Route::default())
 }
 
-/// Returns the path of the example module for a route.
+/// Boots a kernel, and loads the example module for a route.
 pub(crate) fn boot_with_module_by(arch: Arch, cpus: u32, route: Route) -> Session {
     let mut session = boot(arch, cpus);
     session.kldload(EXAMPLE, module_by(arch, route)).expect("the example module loads");
@@ -175,7 +174,7 @@ pub(crate) fn probe_id(session: &mut Session) -> u32 {
     probes[0].id
 }
 
-/// The bytes that have arrived for one consumer.
+/// The records that have arrived for one consumer.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Records by CPU, in order of arrival.
@@ -196,7 +195,7 @@ impl Tally {
     }
 }
 
-/// Takes what has arrived for a consumer.
+/// Takes the records that have arrived for a consumer.
 pub(crate) fn tally(session: &mut Session, of: u32) -> Tally {
     let mut tally = Tally::default();
     session.records.retain(|(consumer, records)| {

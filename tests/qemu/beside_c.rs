@@ -17,14 +17,14 @@ use crate::golden::without_names;
 
 on_every_architecture!(the_same_output, the_same_life);
 
-/// The module in C; nothing where the compiler cannot be fetched.
+/// Returns the module in C; `None` if the compiler cannot be fetched.
 fn in_c(arch: Arch) -> Option<PathBuf> {
     let source = workspace::root().join("tests/conformance/c/proc_example.c");
     let zig = Zig::for_tests(15).unwrap_or_else(|error| panic!("{error}"))?;
     Some(zig.module(arch, &source).unwrap_or_else(|error| panic!("{arch}: {error}")))
 }
 
-/// Like the tests here, which run in parallel.
+/// Several threads build the module at the same time, as the parallel tests of this file do.
 #[test]
 fn many_build_it_at_once() {
     let Some(first) = in_c(Arch::X86_64) else { return };
@@ -80,7 +80,7 @@ fn the_same_output(arch: Arch) {
     }
 }
 
-/// Loaded, listed, enabled, hit, refused to go, disabled, gone; twice.
+/// Both modules are loaded, listed, enabled, hit, not unloaded while enabled, disabled, and unloaded; twice.
 fn the_same_life(arch: Arch) {
     let Some(c) = in_c(arch) else { return };
     let mut seen = Vec::new();

@@ -10,7 +10,7 @@ use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, elf
 
 use crate::bench::module_by;
 
-/// A symbol that is nowhere: as long as the one it takes the place of.
+/// A symbol that no file exports, as long as the symbol that it replaces.
 pub(crate) const UNKNOWN: &str = "no_such_name";
 const USED: &str = "dtrace_probe";
 
@@ -21,13 +21,13 @@ fn good(arch: Arch) -> Vec<u8> {
     unsealed(module_by(arch, Route::Provider))
 }
 
-/// A module as it is judged by the rules alone, and of which all bytes are needed.
+/// Removes a module's seal, so that only the rules apply to it, and loading needs all its bytes.
 pub(crate) fn unsealed(mut image: Vec<u8>) -> Vec<u8> {
     image.truncate(image.len() - SEAL);
     image
 }
 
-/// A relocation is of a type that the loader does not know.
+/// Returns a module with a relocation of a type that the loader does not support.
 pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
     match arch.module_kind() {
         ModuleKind::Relocatable => changed(arch, |builder| {
@@ -43,7 +43,7 @@ pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
     }
 }
 
-/// A symbol that the module needs is nowhere.
+/// Returns a module that needs a symbol which does not exist.
 pub(crate) fn unknown_symbol(arch: Arch) -> Vec<u8> {
     let mut image = good(arch);
     let table = match arch.module_kind() {
@@ -58,7 +58,7 @@ pub(crate) fn unknown_symbol(arch: Arch) -> Vec<u8> {
     image
 }
 
-/// The size of the set of sites is not a multiple of the record size.
+/// Returns a module in which the size of the set of sites is not a multiple of the record size.
 pub(crate) fn ragged_sites(arch: Arch) -> Vec<u8> {
     match arch.module_kind() {
         ModuleKind::Relocatable => {
@@ -85,7 +85,7 @@ fn stop_of_sites(image: &[u8]) -> u64 {
     table.expect("the bounds have a symbol").address() + 8
 }
 
-/// A probe record says that it has another size.
+/// Returns a module with a probe record that contains another size.
 pub(crate) fn other_record_version(arch: Arch) -> Vec<u8> {
     let mut image = good(arch);
     let at = place(&image, "linkme_SDT_PROBES");

@@ -1,4 +1,4 @@
-//! The command itself: its output, byte for byte, and its ends.
+//! The command `cargo xtask dtrace`: its output, byte for byte, and the ways in which it ends.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-/// Standard error without what long steps say.
+/// Returns standard error without the messages of long steps.
 fn stderr(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines = text.lines().filter(|line| !line.starts_with("xtask: "));
@@ -103,7 +103,7 @@ fn hits_read_as_dtraces(arch: Arch) {
     assert_eq!(output.status.code(), Some(0));
     let lines: Vec<&str> = stdout(&output).split('\n').collect();
     assert_eq!(lines[0], "CPU     ID                    FUNCTION:NAME");
-    // The end is an empty line, as dtrace's.
+    // The output ends with an empty line, like that of dtrace.
     assert_eq!(lines[41..], ["", ""]);
     let mut cpus = Vec::new();
     for line in &lines[1..41] {

@@ -22,7 +22,7 @@ fn two_consumers_see_every_hit_each(arch: Arch) {
     }
     let log = log();
     session.exec(&log[..60]).unwrap();
-    // One leaves: the other goes on, and its probe stays patched.
+    // The first consumer closes. The second one continues, and its probe stays patched.
     session.stop(first).unwrap();
     session.close(first).unwrap();
     session.exec(&log[..40]).unwrap();

@@ -1,5 +1,5 @@
-//! The embedded example on its board: what it prints on its console, and what `dtrace` sees at the other end of its serial
-//! line.
+//! Runs the embedded example on its board. Checks the output on its console, and the output of `dtrace` at the other end of its
+//! serial line.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ const LIST: &str = "   ID   PROVIDER            MODULE                          
 const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
 const READING: &str = "none:reading ";
 
-/// Its board, and the start of its console: the list of its probes. Readings follow.
+/// Boots the board. Returns it, and the first lines on its console: the list of probes. Readings follow.
 fn boot(target: Target) -> (Board, Vec<String>) {
     // Build it first, so that the board does not wait for the build.
     dtrace_program();
@@ -25,7 +25,7 @@ fn boot(target: Target) -> (Board, Vec<String>) {
         }
     }
     assert_eq!(listed.pop().unwrap(), "dtrace: description 'sensor:::' matched 1 probe\n");
-    // QEMU itself says something of the timer, which has no period yet.
+    // QEMU itself prints a message about the timer, which has no period yet.
     listed.retain(|line| !line.starts_with("Timer with period zero"));
     (board, listed)
 }
@@ -50,7 +50,7 @@ fn stdout(output: &Output) -> &str {
 fn a_board_prints_its_own_hits() {
     let (mut board, listed) = boot(Target::Armv7m);
     assert_eq!(listed[0], LIST);
-    // The linker decides in which order the program's own are.
+    // The order of the program's own probes depends on the linker.
     let mut probes: Vec<_> = listed[1..].iter().map(|line| line.split_whitespace()).collect();
     let mut names: Vec<_> = probes.iter_mut().map(|row| row.skip(1).collect::<Vec<_>>()).collect();
     names.sort_unstable();
@@ -93,7 +93,7 @@ fn is_traced_from_a_workstation(target: Target) {
         assert!(text.contains(&format!("{raw} {millidegrees}")), "{text}");
     }
 
-    // Aggregations, timers, BEGIN and END; what the timer interrupts is the program.
+    // Aggregations, timers, BEGIN and END. The timers interrupt the program itself.
     let program = "BEGIN { printf(\"begins \"); }
         sensor:::reading { @by[arg0 < 1064 ? \"cold\" : \"warm\"] = count(); n++; }
         profile-97 { @where[arg0 != 0 && arg1 == 0] = count(); }
@@ -132,11 +132,11 @@ fn described(text: &str, kind: &str, name: &str) -> (usize, Vec<(String, usize, 
     (number(size), fields.collect())
 }
 
-/// An enum of C's is as short as its constants allow on these processors, and so is the tag of one with data.
+/// C enums are as short as their constants allow on these processors, and so is the tag of an enum with data.
 #[test]
 fn short_enums_are_described_as_they_are() {
     let library = embedded::build_example(Target::Armv7m, "short_enums").unwrap();
-    // The section of its object: text with NULs, which mean nothing.
+    // Text from the section with the descriptions. The NULs between it have no meaning.
     let bytes: Vec<_> =
         std::fs::read(library).unwrap().into_iter().filter(|&byte| byte != 0).collect();
     let text = String::from_utf8_lossy(&bytes);
@@ -192,7 +192,7 @@ fn a_board_refuses_what_it_has_no_room_for() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr.contains("bytes are needed and "), "{stderr}");
-    // No data of it is left.
+    // The refused consumer leaves no data on the board.
     assert!(board.printed().unwrap().contains(READING));
     let output = dtrace(&board, &["-qn", "sensor:::reading { trace(arg0); exit(0); }"]);
     assert!(stdout(&output).trim().parse::<u32>().is_ok_and(|raw| raw >= 1000), "{output:?}");

@@ -1,4 +1,4 @@
-//! Kernels and machines that fail: a clear error, and nothing left behind.
+//! Kernels and machines that fail: the error is clear, and no process or file remains.
 
 use harness::qemu;
 use std::path::{Path, PathBuf};

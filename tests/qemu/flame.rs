@@ -27,7 +27,7 @@ fn functions_are_in_the_picture(arch: Arch) {
     let (picture, error, status) = draw(arch, &[by_path, workload].concat());
     assert_eq!(status, Some(0), "{error}");
     let picture = picture.expect("a picture");
-    // The module's function, the kernel's above it, and a key beside the stack.
+    // The module's function, the kernel's functions that called it, and a key in addition to the stack.
     for name in
         ["proc_example.ko`proc_example.on_exec (", "kernel`", "exec::execute (", "/bin/prog7 ("]
     {

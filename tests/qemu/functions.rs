@@ -107,7 +107,7 @@ fn functions_are_listed(arch: Arch) {
         let end = format!(" stand_in_kernel stand_in_kernel::counted::recursive::<3> {name}");
         assert!(lines.iter().any(|line| line.ends_with(&end)), "{end}: {}", listed.out);
     }
-    // Neither what the breakpoint handler executes.
+    // Functions that the breakpoint handler executes are not listed either.
     let is_framework = |line: &&&str| line.split_whitespace().nth(2) == Some("sdt_framework");
     assert_eq!(lines.iter().find(is_framework), None);
     check_untraced(&mut session, hash);
@@ -119,7 +119,7 @@ const COUNTED: &str = "fbt:stand_in_kernel:stand_in_kernel??counted??[lbtr]*???[
 fn counts_are_those_of_the_functions(arch: Arch) {
     let mut session = boot(arch, CPUS);
     let hash = session.hash_text().unwrap();
-    // Of `leaf::<3>`, the argument and the result are compared, too.
+    // For `leaf::<3>`, the test also compares the argument and the result.
     let program = format!(
         "{COUNTED}entry {{ @e[probefunc] = count(); }}
         {COUNTED}return {{ @r[probefunc] = count(); }}
@@ -257,7 +257,7 @@ fn false_sites_are_refused(arch: Arch) {
         client.functions(&build_id, &[site]).unwrap().first().map(|(_, why)| *why)
     };
     let first = &sites[0];
-    // Of another instruction with the same length.
+    // The bytes of another instruction with the same length.
     let other = sites
         .iter()
         .find(|site| site.code().len() == first.code().len() && site.code() != first.code());

@@ -25,7 +25,7 @@ const RECORDED: [(&str, &[&str], i32); 7] = [
     ("no-match-z", &["-Z", "-n", NO_PROBE], 0),
 ];
 
-/// Three executions, as there were when it was recorded.
+/// The three executions that took place during the recording.
 const LOG: &str = "100 execve(\"/bin/ls\", [\"ls\"], 0x1 /* 3 vars */) = 0\n\
                    101 execve(\"/bin/date\", [\"date\"], 0x1 /* 3 vars */) = 0\n\
                    102 execve(\"/bin/ls\", [\"ls\"], 0x1 /* 3 vars */) = 0\n";

@@ -97,7 +97,7 @@ fn elements_of(client: &mut Client, mut rest: &[u8]) -> Vec<String> {
     lines
 }
 
-/// A datum: a number, a text, or its bytes; nothing, of an action that leaves nothing.
+/// Returns a datum as a number, a text, or its bytes. For an action without data, returns an empty text.
 fn value(datum: &Datum, record: &[u8]) -> String {
     let (at, size) = (datum.offset as usize, datum.size as usize);
     if size == 0 {
@@ -162,13 +162,13 @@ fn programs_of_a_real_libdtrace_leave_what_ours_leave() {
     assert!(compared >= 10, "{compared}");
 }
 
-/// Bytes as two digits each.
+/// Converts hexadecimal digits to bytes.
 fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.as_chunks().0.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
 }
 
-/// The order of elements depends on the hash table.
+/// Sorts the elements of aggregations, because their order depends on the hash table.
 fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let (mut elements, mut others): (Vec<_>, Vec<_>) =
         lines.partition(|line| line.starts_with("  @"));

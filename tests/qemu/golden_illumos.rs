@@ -142,8 +142,8 @@ fn replay(name: &str, files: Vec<File>) {
     assert_eq!(text, golden, "{name}");
 }
 
-/// A transcript with each listing in it in the order of names: illumos lists probes as their functions lie in the file, and
-/// that is the compiler's affair.
+/// Returns a transcript in which each listing is sorted by name. illumos lists probes in the order of their functions in the
+/// file, which depends on the compiler.
 fn sorted(transcript: &str) -> String {
     let (mut sorted, mut listing) = (String::new(), Vec::<String>::new());
     let mut is_listing = false;
@@ -168,7 +168,7 @@ fn sorted(transcript: &str) -> String {
 struct Replay {
     session: Session,
     files: HashMap<String, Vec<u8>>,
-    /// The one consumer there is at a time.
+    /// The open consumer. At most one is open at a time.
     consumer: Option<u32>,
     /// Arguments that are shown of a record.
     shown: usize,
@@ -267,7 +267,7 @@ fn line(probe: &Probe) -> String {
     format!("{provider}:{module}:{function}:{name}")
 }
 
-/// Mangled names as they were written, without the hashes of crates.
+/// Demangles names, and removes the hashes of crates.
 fn demangled(text: &str) -> String {
     let word = |word: &str| match rustc_demangle::try_demangle(word) {
         Ok(name) => format!("{name:#}"),
@@ -315,7 +315,7 @@ fn provider(probe: &Probe, detail: &Detail) -> Vec<String> {
     lines
 }
 
-/// Numbers that are small, of either sign; others are addresses, which are of that machine.
+/// Returns a small number of either sign as text, and `*` for any other: those are addresses, which differ between machines.
 fn number(arg: u64) -> String {
     let arg = arg.cast_signed();
     if (-0x1000..=0xffff).contains(&arg) { arg.to_string() } else { "*".into() }

@@ -74,7 +74,7 @@ pub(crate) fn boot_illumos(cpus: u32) -> Session {
 /// The lines of `dtrace -l`, without ids.
 pub(crate) fn listed(session: &mut Session, spec: &str) -> Vec<String> {
     let probes = session.list(name(spec)).unwrap();
-    // The framework's own are always there, and of no module.
+    // The framework's own probes always exist, and belong to no module.
     let probes = probes.iter().filter(|of| !of.module.is_empty());
     let line = |of: &dtrace_consumer::client::Probe| {
         [&*of.provider, &of.module, &of.function, &of.name].join(":")
@@ -181,7 +181,7 @@ fn probes_of_all_sorts_are_listed_and_fire() {
     assert_eq!(both.iter().filter(|&&n| n == 41).count(), 100);
     assert!(of("start").iter().all(|args| args[..2] == [1, 2]));
     for (name, count) in [("six-args", 6), ("nine-args", 9)] {
-        // Behind them is what the stack happens to hold.
+        // The remaining values are arbitrary data of the stack.
         let passed: Vec<_> = of(name).iter().map(|args| args[..count].to_vec()).collect();
         assert_eq!(passed, vec![(1..=count as u64).collect::<Vec<_>>(); 100], "{name}");
     }

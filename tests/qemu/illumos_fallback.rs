@@ -1,5 +1,5 @@
-//! The stand-in kernel as an illumos that makes something else of probes' calls than sites test for: arguments are
-//! evaluated always, the module says so, and no hit is lost and none made up.
+//! The stand-in kernel as an illumos whose krtld writes other instructions over the calls of probes than the sites expect. Then
+//! the arguments are always evaluated, the module prints a message, and every hit is recorded exactly once.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn file() -> &'static Path {
     FILE.get_or_init(|| O2.build().expect("it can be built"))
 }
 
-/// Boots a kernel that marks sites so and has the stress module loaded.
+/// Boots a kernel that marks sites in this way, with the stress module loaded.
 fn boot_with(sites: Sites, cpus: u32) -> Session {
     let mut session = boot(Arch::X86_64, cpus);
     session.illumos_with(sites).expect("no module is loaded");
@@ -37,7 +37,7 @@ fn complaints(session: &Session) -> Vec<String> {
     lines.collect()
 }
 
-/// Executes with one probe enabled, on one CPU; the first arguments of its hits.
+/// Executes images with one probe enabled, on one CPU. Returns the first argument of each hit.
 fn hits_of(session: &mut Session, probe: &str) -> Vec<u64> {
     let consumer = session.open().unwrap();
     let listed = format!("sdt_stress-{probe}");
@@ -75,11 +75,11 @@ fn arguments_are_evaluated_always_where_they_are_not() {
     session.exec(&execs(EXECS)).unwrap();
     let after = session.counters().unwrap();
     assert_eq!((after.hits, after.breakpoints), (before.hits, before.breakpoints), "none fires");
-    // The probe that counts is not enabled, and was not before.
+    // The probe whose argument is counted is disabled, and was disabled before.
     let first = u64::from(EXECS) + 1;
     let counted: Vec<u64> = (first..first + u64::from(EXECS)).collect();
     assert_eq!(hits_of(&mut session, "evaluations"), counted);
-    // Enabled, its argument is evaluated once for each hit.
+    // While that probe is enabled, its argument is evaluated once for each hit.
     let first = first + u64::from(EXECS);
     let counted: Vec<u64> = (first..first + u64::from(EXECS)).collect();
     assert_eq!(hits_of(&mut session, "evaluated"), counted);
@@ -128,7 +128,7 @@ fn every_hit_is_there_once() {
     let per_cpu: Vec<u64> = executed.iter().map(|execs| execs * HITS as u64).collect();
     assert_eq!(tally.per_cpu(CPUS), per_cpu);
     for hit in tally.records.values().flatten() {
-        // Arguments count on from the first.
+        // Each argument is one more than the argument before it.
         let name = names[&hit.probe];
         let count = name.strip_prefix("cheap-").or(name.strip_prefix("costly-"));
         let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else { continue };

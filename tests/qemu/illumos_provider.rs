@@ -71,7 +71,7 @@ fn the_companion_needs_the_module_and_the_module_nobody() {
     assert_eq!(listed(&mut session, "*:::"), [PROBE]);
 }
 
-/// The attributes of a declaration without stability and privileges: those of FreeBSD's SDT.
+/// A declaration without stability and privileges has the attributes of FreeBSD's SDT.
 #[test]
 fn its_argument_has_a_type_and_its_probe_a_stability() {
     let mut session = boot_with_both(1);
@@ -195,7 +195,7 @@ fn they_come_and_go_under_load() {
     assert!(under_load > 0, "the load was over each time before the probe was disabled");
 }
 
-/// The user's way: one command that builds both and loads both.
+/// One command, as a user runs it, builds and loads both modules.
 #[test]
 fn one_command_traces_it() {
     let (_folder, log) = short_log(40);

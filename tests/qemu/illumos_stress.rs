@@ -1,5 +1,4 @@
-//! The stand-in kernel as illumos's: what the compiler makes of firing sites is listed and fires, at whatever level of
-//! optimisation.
+//! The stand-in kernel as illumos's: all firing sites are listed and fire, at each level of optimisation.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +10,7 @@ use sdt_protocol::Exec;
 use crate::bench::{boot, name, tally};
 use harness::stress::{self, Build};
 
-/// Almost the options with which modules are built.
+/// A build with almost the same options as ordinary modules.
 pub const O2: Build = Build { level: "2", lto: "thin", frame_pointers: true };
 
 /// Hits of one exec, all probes enabled: what `sdt_stress_fire` returns then.
@@ -46,7 +45,7 @@ fn all_sites_fire(session: &mut Session, build: Build) {
     let hits: Vec<_> = tally.records.values().flatten().collect();
     assert_eq!(hits.len(), HITS * execs.len(), "{build}");
     for hit in &hits {
-        // `cheap-4`: its arguments count on from the first.
+        // For `cheap-4`, each argument is one more than the argument before it.
         let name = names[&hit.probe].trim_start_matches("sdt_stress-");
         let Some((_, count)) = name.rsplit_once('-') else { continue };
         let Ok(count) = count.parse::<usize>() else { continue };
@@ -54,7 +53,7 @@ fn all_sites_fire(session: &mut Session, build: Build) {
             continue;
         }
         let first = hit.args[0];
-        // A site of ours loads all that a probe can have: zeros where it has none.
+        // A site of this project passes the greatest number of arguments, and zeros for those that the probe does not have.
         let expected = std::array::from_fn(|i| if i < count { first + i as u64 } else { 0 });
         assert_eq!(hit.args, expected, "{build}: {}", names[&hit.probe]);
     }

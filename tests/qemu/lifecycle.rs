@@ -79,7 +79,7 @@ fn every_exec_is_one_hit(arch: Arch, cpus: u32, route: Route) {
     // No lost and no duplicate hits, for each CPU.
     assert_eq!(tally.per_cpu(cpus), executed);
     assert!(executed.iter().all(|&on| on > 0), "every CPU takes its share: {executed:?}");
-    // Each through one breakpoint exception, or none of them.
+    // On the provider route, each hit is one breakpoint exception. On the native route, none is.
     let breakpoints = if route == Route::Provider { log.len() as u64 } else { 0 };
     assert_eq!(after.breakpoints - before.breakpoints, breakpoints);
     assert_eq!(after.hits - before.hits, log.len() as u64);

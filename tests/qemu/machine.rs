@@ -1,4 +1,5 @@
-//! A machine that stays: several trace it at once, modules come and go meanwhile, and every end is clear.
+//! `cargo xtask machine`: several consumers trace one machine while modules are loaded and unloaded, and each end of the machine
+//! is reported.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +29,7 @@ pub(crate) fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        // The one that the tests of its package run, so that nothing is compiled again.
+        // Uses the program that the tests of its package run, so that nothing is compiled again.
         cargo.arg("test").args(workspace::TESTED);
         cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().unwrap().success());
@@ -42,7 +43,7 @@ fn signal(pid: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-/// `cargo xtask machine`, up. When this is dropped, it is gone.
+/// A running `cargo xtask machine`. Dropping this ends it.
 pub(crate) struct Machine {
     child: Child,
     folder: tempfile::TempDir,
@@ -70,7 +71,7 @@ impl Machine {
         self.folder.path().join("socket")
     }
 
-    /// Asks it something.
+    /// Sends a request to the machine with `cargo xtask machine`.
     fn ask(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.arg("machine").args(args).arg("--socket").arg(self.socket());
@@ -129,7 +130,7 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// Starts it, and waits until it has enabled what it shall.
+    /// Starts `dtrace`, and waits until it has enabled its probe.
     fn start(machine: &Machine) -> Self {
         let mut child = machine.dtrace(&["-n", "proc:::exec-success"]).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
@@ -140,7 +141,7 @@ impl Tracing {
         Self { child, out, err }
     }
 
-    /// Reads so many hits.
+    /// Reads this number of hits.
     fn hits(&mut self, count: usize) {
         let mut seen = 0;
         while seen < count {
@@ -287,7 +288,7 @@ fn another_version_is_told_ours_and_nothing_more() {
     };
     assert_eq!(ask(Request::Hello { version: VERSION + 1 }), Ok(VERSION));
     assert_eq!(ask(Request::Status), Err(Why::NotGreeted));
-    // The machine has taken no harm.
+    // The machine still works.
     let output = machine.dtrace(&["-l", "-P", "proc"]).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2);
 }

@@ -1,5 +1,5 @@
-//! The example module by the native route: the kernel's own SDT knows, patches and fires its probe, as the release
-//! does it. In 14 beside the same module in C; in 15 that is in `beside_c`.
+//! The example module by the native route: the kernel's own SDT finds, patches and fires its probe, as each release does. For
+//! FreeBSD 14, the test also compares it with the same module in C; `beside_c` does so for 15.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn rust(arch: Arch, freebsd: &str) -> PathBuf {
     module.build(None).unwrap_or_else(|error| panic!("{arch}, FreeBSD {freebsd}: {error}"))
 }
 
-/// The example in C, where its compiler can be had.
+/// The example in C; `None` if the compiler cannot be fetched.
 fn c_of_14(arch: Arch) -> Option<PathBuf> {
     let zig = Zig::for_tests(14).unwrap_or_else(|error| panic!("{error}"))?;
     let source = workspace::root().join("tests/conformance/c/proc_example.c");
@@ -216,7 +216,7 @@ fn unloading_is_refused_as_dtrace_and_sdt_do(arch: Arch) {
         let console: Vec<_> = session.wire.console().collect();
         let said = "kldunload: attempt to unload module that has DTrace probes enabled";
         assert_eq!(console.last().map(String::as_str), Some(said), "{console:?}");
-        // All goes on.
+        // Everything still works.
         trace(&mut session, 2, consumer);
 
         // No probe is enabled, but a consumer is open: the provider remains registered, but its probes are destroyed.

@@ -62,7 +62,7 @@ fn probes() -> Vec<Probe> {
         .collect()
 }
 
-/// Traces all probes of `spec` and looks at what arrives. `take` is how many arguments the route carries.
+/// Traces all probes of `specs`, and checks the arguments of each hit. `take` is the number of arguments that the route supports.
 fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
     let mut ids = BTreeMap::new();
     for spec in specs {
@@ -81,7 +81,7 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
     let tally = tally(session, consumer);
     session.close(consumer).unwrap();
     assert_eq!((tally.drops, tally.hits()), (0, 47 * u64::from(EXECS)));
-    // illumos's own sdt has all under one provider.
+    // illumos's own sdt lists all probes under one provider.
     let listed = |probe: &Probe| match specs {
         ["sdt:xde_probes::"] => format!("{}-{}", probe.provider, probe.name),
         _ => probe.name.to_string(),
@@ -95,7 +95,7 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
             .collect();
         assert_eq!(records.len(), EXECS as usize, "{}", probe.name);
         for record in records {
-            // The record does not name its exec; the arguments of one of them have to match.
+            // A record does not name its exec. Its arguments must match those of one exec.
             let is_of = |n: u64| {
                 let mut arguments = probe.arguments.iter().take(take).zip(record.args);
                 arguments.all(|(argument, word)| argument.is(word, n))
@@ -112,7 +112,7 @@ fn all_are_listed_with_their_types_and_arrive(arch: Arch, route: Route) {
     listed_and_arriving(&mut boot(arch, 2), &build_module("opte", arch, route), most);
 }
 
-/// Before 15, whose sites test a flag.
+/// Releases before 15 support five arguments; their sites test a flag.
 #[test]
 fn all_arrive_where_five_arguments_are_all() {
     let freebsd = FreeBsd::major_release(13).unwrap();
@@ -122,7 +122,7 @@ fn all_arrive_where_five_arguments_are_all() {
     listed_and_arriving(&mut session, &module.build(None).expect("it can be built"), 5);
 }
 
-/// Loads the module; `most` is how many arguments the route carries.
+/// Loads the module, compares the listed types, and traces all probes. `most` is the number of arguments that the route supports.
 fn listed_and_arriving(session: &mut Session, file: &Path, most: usize) {
     session.kldload_file(file).unwrap();
     for Probe { provider, name, arguments } in probes() {
@@ -156,7 +156,7 @@ mod illumos {
         Module { os: Os::Illumos, route, package, ..workspace::example(Arch::X86_64) }
     }
 
-    /// Under `sdt`, each by the function that fires it, without types.
+    /// illumos's own sdt lists each probe under the provider `sdt`, by the function that fires it, without types.
     #[test]
     fn all_arrive_by_its_own_sdt() {
         let mut session = boot_illumos(2);

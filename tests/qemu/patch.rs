@@ -1,4 +1,4 @@
-//! The example module in its modes: as many hits, by other ways.
+//! The example module in each patch mode: the number of hits is the same in all of them.
 
 use harness::workspace;
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ fn sites_that_test_a_flag(arch: Arch) {
     let summary =
         check::freebsd_module(&file, check::Against::default()).expect("it passes the check");
     assert_eq!((summary.sites, summary.providers), (0, 1));
-    // None of the imports of patching.
+    // The module imports none of the symbols that patching needs.
     let writers = ["smp_rendezvous", "disable_wp", "restore_wp", "arm64_get_writable_addr"];
     for name in ["dtrace_invop_add", "dtrace_invop_remove"].into_iter().chain(writers) {
         assert!(!names(&file, name), "{name} is imported");

@@ -38,12 +38,12 @@ impl Monitor {
         monitor
     }
 
-    /// Has it do something, and waits until it is done.
+    /// Sends a command, and waits until it is done.
     fn tell(&mut self, command: &str, arguments: &str) {
         let text = format!("{{\"execute\": \"{command}\", \"arguments\": {arguments}}}\n");
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
         let answer = self.0.by_ref().lines().map(Result::unwrap).find(|line| {
-            // Greetings and events come in between.
+            // QEMU also sends a greeting and events.
             line.starts_with("{\"return\"") || line.starts_with("{\"error\"")
         });
         let answer = answer.unwrap();
@@ -51,7 +51,7 @@ impl Monitor {
     }
 }
 
-/// A program in QEMU's place that is QEMU, with a monitor.
+/// Returns a script that starts QEMU with a monitor, and the monitor's socket.
 fn monitored(arch: Arch, folder: &Path) -> (PathBuf, PathBuf) {
     let (script, socket) = (folder.join("qemu"), folder.join("monitor"));
     let qemu = qemu::find(arch).unwrap();
@@ -67,7 +67,7 @@ fn monitored(arch: Arch, folder: &Path) -> (PathBuf, PathBuf) {
 
 const TEXT: &str = "proc:::exec-success { printf(\"exec %s\\n\", stringof(arg0)); @ = count(); }";
 
-/// A ring that is being filled.
+/// Starts a program that records into a ring.
 fn tracing(session: &mut Session) -> Running {
     let mut options = Options::default();
     for (name, value) in [("bufpolicy", "ring"), ("bufsize", "8k"), ("aggsize", "64k")] {
@@ -97,14 +97,14 @@ fn a_dump_has_the_last_moments(arch: Arch) {
     let log = log();
     let execs: Vec<_> = log.iter().cycle().take(200).cloned().collect();
     session.exec_at_once(&execs).unwrap();
-    // These commands stop it at any instruction.
+    // The following commands stop the machine at an arbitrary instruction.
     let asked = session.wire.send(Request::Exec { execs: execs.clone() }, PATIENCE).unwrap();
     monitor.tell("stop", "{}");
     let elf = folder.path().join("elf");
     let path = elf.display();
     let arguments = format!("{{\"paging\": false, \"protocol\": \"file:{path}\"}}");
     monitor.tell("dump-guest-memory", &arguments);
-    // Memory as it is, from where the machine has it.
+    // The raw memory, from the address at which the machine's RAM begins.
     let raw = folder.path().join("raw");
     let (path, begin) = (raw.display(), memory_at(arch));
     let arguments =

@@ -1,5 +1,5 @@
-//! D programs on the probes of the example, the test module and OPTE's, against what the real dtrace(1) of FreeBSD 13 printed: see
-//! `golden/programs/README.md`.
+//! D programs on the probes of the example, the test module and OPTE. Compares their output with that of the real dtrace(1) of
+//! FreeBSD 13: see `golden/programs/README.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 2;
 /// The first line of a program: its options, and the actions of the test while it runs.
 struct Header<'a> {
     options: Vec<&'a str>,
-    /// `fire PATH...`: of the example; `exec PATH...`; `sleep SECONDS`.
+    /// The action: `fire PATH...` fires the probes of the example, `exec PATH...` executes images, `sleep SECONDS` waits.
     action: &'a str,
     operands: Vec<&'a str>,
 }
@@ -73,7 +73,7 @@ fn all(release: &str) {
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                // One for each set of modules, booted for the first program that wants it.
+                // One machine for each set of modules, booted for the first program that needs it.
                 let mut machines = [None, None];
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let is_opte = name.starts_with("opte-");
@@ -94,7 +94,7 @@ fn all(release: &str) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), names.len(), wrong.join("\n"));
 }
 
-/// Its output here.
+/// Returns the output of a program in the stand-in kernel.
 fn run(name: &str, machine: &Machine) -> String {
     let file = folder().join(format!("{name}.d"));
     let program = std::fs::read_to_string(&file).unwrap();
@@ -127,7 +127,7 @@ fn run(name: &str, machine: &Machine) -> String {
     comparable(&format!("{status}\n{out}--- err\n{}", said.collect::<String>()), &file)
 }
 
-/// Its recorded output.
+/// Returns the recorded output of a program.
 fn golden(name: &str, release: &str) -> String {
     let of_release = folder().join(format!("{name}.{release}.out"));
     let common = folder().join(format!("{name}.out"));
@@ -137,7 +137,7 @@ fn golden(name: &str, release: &str) -> String {
     comparable(&text, &folder().join(format!("{name}.d")))
 }
 
-/// Without what differs from run to run: ids, offsets in functions, where the program is.
+/// Removes the parts of an output that differ from run to run: ids, offsets in functions, and the path of the program.
 fn comparable(text: &str, program: &Path) -> String {
     let text = text.replace(program.to_str().unwrap(), "PROGRAM");
     let text =
@@ -146,7 +146,7 @@ fn comparable(text: &str, program: &Path) -> String {
     lines.map(|line| without_offset(&without_ids(line))).collect()
 }
 
-/// A line without the CPU and the probe's id that it begins with, or that an error tells of.
+/// Returns a line without the CPU and the probe's id at its start or in an error.
 fn without_ids(line: &str) -> String {
     let number = |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit());
     if let Some((cpu, id, rest)) =
@@ -162,7 +162,7 @@ fn without_ids(line: &str) -> String {
     format!("{before}(ID {}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
-/// A line without the offset in a function that it tells of.
+/// Returns a line without an offset in a function.
 fn without_offset(line: &str) -> String {
     let Some((before, rest)) = line.split_once("+0x") else { return line.into() };
     let behind = rest.trim_start_matches(|c: char| c.is_ascii_hexdigit());

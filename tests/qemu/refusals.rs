@@ -1,5 +1,4 @@
-//! Modules that cannot be loaded: each is refused with a message that names the cause, and the kernel
-//! goes on.
+//! Modules that cannot be loaded: the kernel refuses each with a message that names the cause, and continues to work.
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::check;
@@ -16,7 +15,7 @@ fn refused(session: &mut Session, image: Vec<u8>) -> String {
         other => panic!("the module should be refused: {other:?}"),
     };
     assert_ne!(refusal.errno, 0, "{refusal:?}");
-    // The call after it has come back when all that the console had to say has been said.
+    // When this call returns, all earlier lines of the console have arrived.
     assert!(session.kldstat().unwrap().iter().all(|loaded| loaded.file != EXAMPLE));
     let console: Vec<_> = session.wire.console().skip(known).collect();
     format!("{}\n{}", refusal.message, console.join("\n"))
@@ -66,7 +65,7 @@ fn a_bad_relocation(arch: Arch) {
 
 fn an_unknown_symbol(arch: Arch) {
     let image = broken::unknown_symbol(arch);
-    // Whether there is one, the kernel alone can say.
+    // Only the kernel can decide whether the symbol exists.
     let warnings = check::freebsd_module(&image, check::Against::default())
         .expect("there may be such a symbol")
         .warnings;

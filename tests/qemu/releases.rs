@@ -1,5 +1,5 @@
 //! The example module in each of its modes, on the kernels in which arm64 and riscv differ from main: 13.0-CURRENT and
-//! 13.0-RELEASE. What differs is in `stand_in_freebsd::release`. All other tests run on main.
+//! 13.0-RELEASE. `stand_in_freebsd::release` lists the differences. All other tests run on main.
 
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::module::Module;

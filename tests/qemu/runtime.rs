@@ -1,5 +1,5 @@
-//! Probes that a module makes at run time, registered with the kernel's DTrace: the test module, which does what the paths
-//! that are executed say.
+//! Probes that a module makes at run time, registered with the kernel's DTrace. The test module makes and fires them; the paths
+//! of executed images select its steps.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ fn files(arch: Arch, os: Os) -> Vec<PathBuf> {
         features: vec!["script".into()],
         ..workspace::example(arch)
     };
-    // Beside the module that the other tests have, and under the same name.
+    // In a separate folder, because the module has the same file name as that of the other tests.
     let folder = workspace::build_dir().join(format!("kmod/{arch}/{}-script", os.name()));
     std::fs::create_dir_all(&folder).unwrap();
     let (file, companion) = match os {
@@ -57,7 +57,7 @@ impl Script {
         Self { session, steps }
     }
 
-    /// Executes a path; returns what came of it.
+    /// Executes a path, and returns the result of the step.
     fn step(&mut self, path: &str) -> i32 {
         self.session.exec(&[Exec { pid: 1, path: path.into() }]).unwrap();
         let tally = tally(&mut self.session, self.steps);
@@ -78,7 +78,8 @@ fn refused(result: Result<(), SessionError>) {
     assert_eq!(refusal.errno, BUSY);
 }
 
-/// The life of a provider that is made at run time. `module` is that of its probes, and is unloaded.
+/// Tests a provider that is made at run time from its creation to its end. `module` is the module part of its probes'
+/// descriptions. The module is unloaded at the end.
 fn lives(mut script: Script, module: &str, file: &str) {
     let probe = format!("{module}:main:step");
     assert_eq!(script.listed(), [""; 0]);
@@ -123,7 +124,7 @@ fn lives(mut script: Script, module: &str, file: &str) {
     assert_eq!(script.step("/script/add"), 0);
     assert_eq!(script.listed(), [&*probe]);
 
-    // And with the module whatever there is.
+    // Unloading the module removes all its providers and probes.
     script.session.close(script.steps).unwrap();
     script.session.kldunload(file).unwrap();
     assert_eq!(script.listed(), [""; 0]);

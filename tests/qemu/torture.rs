@@ -1,4 +1,4 @@
-//! The kernel's own probes: patched while all CPUs fire them, and hit where others are being fired.
+//! Tests the kernel's own probes: sites are patched while all CPUs execute them, and probes are hit inside other hits.
 
 use cargo_sdt::internal::arch::Arch;
 use sdt_protocol::{Reentered, TorturedProbe};
@@ -50,7 +50,7 @@ fn reenter(arch: Arch, jump: bool) {
     const ROUNDS: u32 = 50;
     let mut session = boot(arch, CPUS);
     let result = session.reenter(ROUNDS, jump).expect("the kernel goes on");
-    // Whatever was passed was hit, once, with its arguments.
+    // Each pass of a site was one hit, with its arguments.
     for probe in &result.probes {
         assert_eq!(probe.passes, probe.hits, "{probe:?}");
         assert!(probe.sites > 0, "{probe:?}");
@@ -66,16 +66,16 @@ fn reenter(arch: Arch, jump: bool) {
     // The hits of probes outside handlers.
     let outer = ["tight", "costly", "masked", "many", "asked", "waiting", "tick"].map(passes);
     let outer: u64 = outer.iter().sum();
-    // Each was recorded, so the framework asked for the time, where `recording` is: a hit inside a probe.
+    // Each hit was recorded, so the framework read the clock, which hits the probe `recording` inside that hit.
     let (hits, reentered) = (result.counters.hits, result.counters.reentered);
     assert_eq!(passes("recording"), hits);
     if jump {
         assert_eq!((passes("breakpoint"), result.counters.breakpoints), (0, 0));
         assert_eq!((hits, reentered), (outer, outer));
     } else {
-        // Each hit is a breakpoint, `asked` two of them, and `breakpoint` is hit in the handlers: in those
-        // of outer ones, where it is a hit like others; and in those of the `recording` of an outer one,
-        // which is inside a probe.
+        // Each hit is a breakpoint exception, and `asked` is two. `breakpoint` is hit in the handler of each: in those of outer
+        // hits, where it is an ordinary hit, and in those of the `recording` inside an outer hit, where it is a hit inside
+        // another hit.
         let asked = passes("asked");
         assert_eq!(passes("breakpoint"), (outer + asked) + outer);
         assert_eq!(hits, outer + (outer + asked));

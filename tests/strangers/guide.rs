@@ -16,8 +16,8 @@
 //! at its end. Another prompt, like `freebsd# `, belongs to a machine that the test does not have: it does not run these
 //! commands, and accepts only the prompts that it names. It ignores progress messages of the project's tools and of cargo.
 //!
-//! What a guide builds for a machine without a system is built as its reader builds it, who adds the target to the toolchain,
-//! once. Where there is no rustup to do so, `core` comes from its sources.
+//! Programs for targets without an operating system are built with rustup's standard library for the target, as readers of a
+//! guide build them; the target is added to the toolchain once. Without rustup, `core` is compiled from its sources.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -41,7 +41,7 @@ const END: &str = "--- status ";
 pub struct Guide {
     name: String,
     text: String,
-    /// Prompts of machines that are not there.
+    /// Prompts of machines that the test does not have.
     elsewhere: &'static [&'static str],
     /// The targets without a system that `cargo build` and `cargo run` are for.
     targets: Vec<&'static str>,
@@ -74,7 +74,7 @@ impl Guide {
         Self { name: file.to_owned(), text, elsewhere, targets: Vec::new() }
     }
 
-    /// The same, whose programs are for a target without a system, among others.
+    /// Adds a target without an operating system, for which the guide builds programs.
     pub fn for_target(mut self, target: &'static str) -> Self {
         self.targets.push(target);
         self
@@ -137,7 +137,7 @@ impl Guide {
         assert!(ran > 0, "{} has nothing to do", self.name);
     }
 
-    /// Types a command, and compares the lines that it prints with those that the guide shows.
+    /// Runs a command in the shell, and compares the lines that it prints with those that the guide shows.
     fn type_in(
         &self,
         shell: &mut Shell,
@@ -221,7 +221,7 @@ fn is_progress(line: &str) -> bool {
     ours || line.starts_with(' ') && CARGOS.contains(&first)
 }
 
-/// Returns whether lines are as a guide shows them. White space at their ends is nothing that a reader sees.
+/// Returns whether lines are as a guide shows them. White space at the ends of lines is ignored.
 fn matches(shown: &[&str], printed: &[&str]) -> bool {
     match shown {
         [] => printed.iter().all(|line| line.trim().is_empty()),
@@ -283,8 +283,8 @@ fn is_excerpt(shown: &[&str], file: &[&str]) -> bool {
     true
 }
 
-/// The folder of a guide. All guides have it in turn: cargo compiles a crate again if its path is another one, and they all build
-/// crates below `sdt`.
+/// The folder of a guide. All guides use the same folder, one after the other: they all build crates below `sdt`, and cargo would
+/// compile a crate again if its path changed.
 struct Folder {
     path: &'static Path,
     _turn: MutexGuard<'static, ()>,
@@ -295,9 +295,9 @@ impl Folder {
         static PATH: OnceLock<PathBuf> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // A name that no other process has.
+        // A new folder, which no other process uses.
         let path = PATH.get_or_init(|| tempfile::tempdir().expect("a folder").path().to_owned());
-        // A program that the last guide has left behind may have kept it.
+        // A program that the previous guide left running may still use the folder.
         std::fs::remove_dir_all(path).ok();
         std::fs::create_dir(path).expect("an empty folder");
         let folder = Self { path, _turn: turn };
@@ -337,7 +337,7 @@ impl Shell {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path =
             std::iter::once(folder.join("installed/bin")).chain(std::env::split_paths(&path));
-        // The shell knows by that where it is, link or not.
+        // The shell takes the current folder from `PWD`, even if the path contains a symbolic link.
         command.current_dir(folder).env("PWD", folder);
         command.env("PATH", std::env::join_paths(path).expect("folders without colons"));
         // Programs that a guide installs are removed with the folder.
@@ -353,7 +353,7 @@ impl Shell {
             all.try_for_each(|line| lines.send(line)).ok();
         });
         let mut shell = Self { child, input, output: receiver, build: None };
-        // Both at once, as on a terminal.
+        // Standard output and error go to one pipe, as on a terminal.
         let (_, status) = shell.run("exec 2>&1");
         assert_eq!(status, 0);
         shell
@@ -361,7 +361,7 @@ impl Shell {
 
     /// Types a command; returns the lines that it prints, and its status.
     fn run(&mut self, command: &str) -> (Vec<String>, i32) {
-        // Variables in front of a command stay there.
+        // Variables in front of a command stay in front of it.
         let is_variable = |word: &str| {
             word.split_once('=').is_some_and(|(name, _)| {
                 name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')

@@ -1,4 +1,4 @@
-//! Modules of strangers: written by `cargo sdt new`, built by `cargo sdt kmod`, listed and fired.
+//! Modules of users outside of this workspace: written by `cargo sdt new`, built by `cargo sdt kmod`, listed and fired.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,7 +49,7 @@ fn dtrace(modules: &[PathBuf], arguments: &[&str]) -> (String, String) {
     (String::from_utf8(written.stdout).unwrap(), err)
 }
 
-/// Lists and fires what there is: one probe, and one hit for each time that it is fired.
+/// Lists and fires the only probe of the modules. Each firing must give one hit.
 fn is_listed_and_fires(modules: &[PathBuf], system: &[&str], listed: &str, fire: &str) {
     let [provider, module, function, name] = listed.split(':').collect::<Vec<_>>()[..] else {
         panic!("{listed} is no description");
@@ -113,7 +113,7 @@ fn illumoss_are_traced_by_every_route() {
     assert_eq!(file_names, ["hi_there", "hi_there_dtrace"]);
     is_listed_and_fires(&both, system, "hi_there:hi_there_dtrace:none:greeted", fire);
 
-    // One without the other, and either in the wrong kernel.
+    // A module without its companion, and each of them in a kernel of the other system.
     let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l", "-P", "hi_there"]);
     assert_eq!(
         err,
@@ -140,7 +140,7 @@ fn assert_outside_of_the_workspace() {
     let mut folders = vec![Packages::made().target()];
     let mut lists = 0;
     while let Some(folder) = folders.pop() {
-        // Another test builds meanwhile: whatever was seen a moment ago, folders too, may be gone.
+        // Another test builds at the same time, so files and folders can disappear.
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
         for entry in entries.map_while(Result::ok) {
             let Ok(kind) = entry.file_type() else { continue };

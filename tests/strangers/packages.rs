@@ -1,4 +1,4 @@
-//! The packages that are published: made, unpacked to a folder outside of the workspace, and cargo-sdt built of them.
+//! Creates the published packages, unpacks them to a folder outside of the workspace, and builds cargo-sdt from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 /// Cargo builds cargo-sdt from nothing, and it may be alone on a slow machine.
 pub const LIMIT: Duration = Duration::from_secs(1200);
 
-/// The unpacked packages, and what was built of them.
+/// The unpacked packages, and the program that was built from them.
 #[derive(Debug)]
 pub struct Packages {
-    /// A folder outside of the workspace: in there, what the registry would have is one of these packages.
+    /// A folder outside of the workspace, in which cargo uses these packages instead of the registry's.
     folder: TempDir,
     /// The folder of each package, by its name.
     unpacked: BTreeMap<String, PathBuf>,
@@ -77,7 +77,7 @@ impl Packages {
         Self { folder, unpacked, bin }
     }
 
-    /// A folder outside of the workspace, in which cargo takes these packages for the registry's.
+    /// Returns a folder outside of the workspace, in which cargo uses these packages instead of the registry's.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -119,7 +119,7 @@ pub fn quickly() -> [(&'static str, String); 3] {
     ]
 }
 
-/// The packages of the workspace that the registry is to have.
+/// Returns the packages of the workspace that are published.
 fn published() -> Vec<Package> {
     let packages = metadata().packages.into_iter();
     // `publish = false` is an empty list of registries.
@@ -131,7 +131,7 @@ fn metadata() -> Metadata {
     command.current_dir(workspace::root()).no_deps().exec().expect("cargo knows the workspace")
 }
 
-/// The cargo that runs us, as from a shell in a folder.
+/// Returns the cargo that runs this test, with the environment of a shell in a folder.
 pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     clean_cargo_env(&mut command).current_dir(folder);

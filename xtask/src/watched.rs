@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cargo_sdt::internal::progress::note;
 
-/// The interval of checks for a run that has ended without the end of its output.
+/// The time without output after which this module checks whether the command has ended. Its output may stay open longer.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The reason why not all tests passed.
@@ -35,7 +35,7 @@ pub enum Failure {
     },
 }
 
-/// The state according to the lines of libtest.
+/// The tests that failed or are running, according to the lines of libtest.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     failed: BTreeSet<String>,
@@ -112,7 +112,8 @@ pub fn run(
                 };
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // A process that a test left behind may hold the pipes. All output from before the end has arrived by the second time.
+            // A process that a test started may keep the pipes open. At the second timeout, all output from before the end of the
+            // command has arrived.
             Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
             Err(RecvTimeoutError::Timeout) => {
                 ended = wait(&child, libc::WNOHANG).ok().flatten();
@@ -261,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Like a compiler, for longer than a test may take.
+    /// A compiler may print to standard error only, for longer than the limit of silence.
     #[test]
     fn what_is_said_on_standard_error_is_a_sign_of_life() {
         let script = "for i in 1 2 3 4 5 6; do sleep 1; echo .; done >&2; exit 4";

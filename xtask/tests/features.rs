@@ -20,7 +20,7 @@ fn units(cargo: &mut Command) -> Vec<Value> {
     graph["units"].as_array().expect("a list of units").clone()
 }
 
-/// Returns each crate of others that cargo compiles for these arguments, with its features.
+/// Returns each crate of the registry that cargo compiles for these arguments, with its features.
 fn crates(args: &[&str]) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     process::clean_cargo_env(&mut cargo).current_dir(workspace::root()).args(args);
@@ -66,7 +66,7 @@ fn macros_and_core_have_no_options_of_the_project() {
     let mut shared = BTreeSet::new();
     for unit in units(&mut cargo).iter().filter(|unit| unit["mode"] == "build") {
         let name = unit["target"]["name"].as_str().expect("the name of a crate");
-        // Of sdt-core, which another project has in another folder.
+        // This is the build script of sdt-core, whose folder is another one in other projects.
         if name == "build-script-build" {
             continue;
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harness::workspace;
 
-/// A text of the project's, by its path from the root.
+/// A page of the documentation. Its path is relative to the root of the workspace.
 struct Text {
     path: PathBuf,
     /// The text without fenced blocks.

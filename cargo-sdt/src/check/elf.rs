@@ -55,7 +55,7 @@ pub(super) struct Section<'data> {
     pub(super) address: u64,
     pub(super) offset: u64,
     pub(super) size: u64,
-    /// Bytes of an entry, of a table.
+    /// The size of an entry in bytes, if the section is a table.
     pub(super) entry: u64,
     /// Its bytes in the file; empty for `.bss`.
     pub(super) data: &'data [u8],
@@ -301,7 +301,7 @@ impl<'data> Elf<'data> {
         true
     }
 
-    /// Reads the tables of a shared object. Returns true: the rules go by its sections, too.
+    /// Reads the tables of a shared object. Always returns `true`: the rules also use its sections.
     fn read_shared(&mut self) -> bool {
         let dynamic = self.segments.iter().rfind(|segment| segment.kind == elf::PT_DYNAMIC);
         let dynamic = dynamic.and_then(|segment| segment.data).unwrap_or_default();
@@ -441,7 +441,7 @@ impl<'data> Elf<'data> {
         self.symbols.iter().skip(1).chain(self.more_symbols.iter().skip(1))
     }
 
-    /// Returns the name of a symbol for messages: that of a section's symbol is the section's.
+    /// Returns the name of a symbol for messages. A section's symbol has no name, so the name of the section is used.
     pub(super) fn shown(&self, symbol: &Symbol) -> String {
         match symbol.home {
             Home::Section(section) if symbol.name.is_empty() => self.sections[section].name.clone(),
@@ -484,7 +484,7 @@ impl<'data> Elf<'data> {
         (address && symbol.is_undefined()).then_some(symbol)
     }
 
-    /// Returns whether a relocation makes the address of a place in a shared object by itself.
+    /// Returns whether a relocation refers to a place in the shared object by its address, and not by a symbol.
     pub(super) fn is_relative(&self, relocation: &Relocation) -> bool {
         match self.arch {
             Arch::X86_64 => false,
@@ -560,7 +560,7 @@ fn relocations(table: &[u8]) -> impl Iterator<Item = Relocation> {
     })
 }
 
-/// The relocation that makes the address of a symbol.
+/// Returns the type of a relocation that stores the address of a symbol.
 fn address_kind(arch: Arch) -> elf::RelocationType {
     match arch {
         Arch::X86_64 => elf::R_X86_64_64,

@@ -124,8 +124,8 @@ impl Kernel {
         self.add(path, Exports::of_elf(path, bytes))
     }
 
-    /// Adds a list of the kernel's symbols: lines of nm(1) in any of its forms, or bare names. What nm marks as
-    /// undefined is passed over.
+    /// Adds a list of the kernel's symbols: lines of nm(1) in any of its forms, or bare names. Symbols that nm marks as undefined
+    /// are ignored.
     ///
     /// # Errors
     /// A line is none of these.

@@ -7,7 +7,7 @@ use super::elf::{Elf, Section, Symbol, Target};
 use super::rules::Rule;
 use crate::arch::ModuleKind;
 
-/// A record.
+/// A record at an offset of a section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a, 'data> {
     pub(super) elf: &'a Elf<'data>,
@@ -38,7 +38,7 @@ impl<'a, 'data> Record<'a, 'data> {
         whole
     }
 
-    /// Returns whether the record will be at an address for pointers.
+    /// Returns whether the address of the record will be aligned for pointers.
     pub(super) fn is_aligned(&self) -> bool {
         let placed = self.elf.arch.module_kind() == ModuleKind::Shared;
         let address = self.home.address.wrapping_add(self.offset);

@@ -1,6 +1,6 @@
-//! Relocations: of types that the loader knows (`elf_reloc_internal` of FreeBSD's `elf_machdep.c`, krtld's `doreloc.c`),
-//! applied within their section, to something that exists. Addresses in data and operands of code lead to the start of a
-//! function, or to data.
+//! Checks relocations. The loader must support their types (`elf_reloc_internal` of FreeBSD's `elf_machdep.c`, krtld's
+//! `doreloc.c`), each must be inside its section, and its target must exist. Addresses in data and operands of code must point to
+//! the start of a function, or to data.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -123,7 +123,7 @@ impl Place<'_, '_> {
     }
 
     fn overlaps(&self) {
-        // Two at a site of a probe have a rule of their own.
+        // Another rule covers two relocations at the site of a probe.
         let symbol = self.elf.symbols.get(self.relocation.symbol);
         if let Some(symbol) = symbol.filter(|of| self.elf.os == Os::FreeBsd || !is_probe(of)) {
             let kind = kind_name(self.elf.arch, self.relocation.kind);
@@ -133,7 +133,7 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Returns whether FreeBSD of this release has the type at all: amd64's `R_X86_64_PLT32` is one of 12.
+    /// Returns whether FreeBSD of this release supports the relocation type: amd64's `R_X86_64_PLT32` exists since FreeBSD 12.
     fn is_known_to_release(&self) -> bool {
         let plt32 = (self.elf.arch, self.relocation.kind) == (Arch::X86_64, elf::R_X86_64_PLT32);
         !plt32 || self.elf.os == Os::Illumos || self.release.takes_plt32()
@@ -193,7 +193,7 @@ impl Place<'_, '_> {
         let (elf, relocation) = (self.elf, self.relocation);
         let address = relocation.addend.cast_unsigned();
         if (elf.arch, relocation.kind) == (Arch::Aarch64, elf::R_AARCH64_IRELATIVE) {
-            // The kernel calls it to get the address.
+            // The address is a resolver, which the kernel calls to get the final address.
             return elf.all_symbols().any(|of| match of.home {
                 Home::Section(section) if of.kind == elf::STT_GNU_IFUNC => {
                     elf.sections[section].address.wrapping_add(of.value) == address
@@ -221,7 +221,8 @@ impl Place<'_, '_> {
     fn displacement(&self, symbol: &Symbol) -> Option<Stray> {
         let Relocation { offset, kind, addend, .. } = *self.relocation;
         let relative = kind != elf::R_X86_64_32S;
-        // A number has no distance. krtld's set bounds of 0 are in reach.
+        // An absolute symbol is a number, so no distance to it exists. krtld defines missing bounds of sets as 0, which is in
+        // reach.
         if symbol.home == Home::Absolute && relative && self.elf.os == Os::FreeBsd {
             return Some(Stray::Outside);
         }

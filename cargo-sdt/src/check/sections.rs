@@ -60,7 +60,7 @@ pub(super) fn check(elf: &Elf<'_>) {
         if section.flags.contains(elf::SHF_TLS) {
             elf.findings.section(name, Rule::ThreadLocal, &[]);
         }
-        // krtld allocates as many additional bytes (`get_progbits`), and no memory at all for an alignment of 0.
+        // krtld allocates additional bytes for the alignment (`get_progbits`), and no memory at all for an alignment of 0.
         let (most, zero) = match elf.os {
             Os::FreeBsd => (PAGE, false),
             Os::Illumos => (MOST_MEMORY, section.align == 0),
@@ -73,7 +73,7 @@ pub(super) fn check(elf: &Elf<'_>) {
         if is_set(name) {
             *sets.entry(name).or_default() += 1;
             let found = section.data.len() as u64;
-            // FreeBSD knows the elements of its sets, and a set of variables may be in no file.
+            // On FreeBSD, the checks of the sets' elements find this, and sets of variables may have no bytes in the file.
             if elf.os == Os::Illumos && found != section.size {
                 elf.findings.section(name, Rule::SetNotInFile, &[&section.size, &found]);
             }
@@ -102,7 +102,7 @@ pub(super) fn memory(elf: &Elf<'_>, size: u64) {
 fn types(elf: &Elf<'_>, index: usize, section: &Section<'_>) {
     let (name, kind) = (&*section.name, section.kind);
     let wrong = match elf.os {
-        // The loader passes over an empty section, and over notes, which nothing needs unless it refers to them.
+        // The loader ignores empty sections, and notes. Notes are needed only if a relocation refers to them.
         Os::FreeBsd => {
             let unused = section.size == 0 || kind == elf::SHT_NOTE && !elf.is_used(index);
             section.is_loaded() && !MAPPED.contains(&kind) && !unused

@@ -113,7 +113,7 @@ pub(super) struct Imports<'a> {
     elf: &'a Elf<'a>,
     kernel: &'a Kernel,
     depends: &'a [String],
-    /// Whether the loader also finds local symbols of others.
+    /// Whether the loader also finds local symbols of other files.
     leaky: bool,
     /// The release, for messages.
     release: String,
@@ -172,7 +172,7 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// Reports the symbols that only the kernel's own files could tell of.
+    /// Reports the symbols that cannot be checked without the kernel's own files.
     pub(super) fn done(self) {
         let names = self.unasked.join(", ");
         match self.unasked.len() {

@@ -22,7 +22,7 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
-/// The files of the kernel that modules are for, by which `check` knows its exports.
+/// The files of the kernel for which modules are checked. From them `check` reads the exports of the kernel.
 #[derive(Debug, Default, clap::Args)]
 pub struct KernelArgs {
     /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix` and `genunix`), or the file of a dependency of the

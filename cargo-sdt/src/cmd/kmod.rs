@@ -1,4 +1,4 @@
-//! `cargo sdt kmod`: builds a kernel module, checks it, prints where it is.
+//! `cargo sdt kmod`: builds a kernel module, checks it, and prints its path.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -122,7 +122,7 @@ struct Library<'a> {
     begun: BTreeSet<&'a str>,
     /// Structs and unions that only pointers refer to.
     foreign: BTreeSet<&'a str>,
-    /// Whether there are types that D can only have from the kernel.
+    /// Whether the library uses types that only the kernel's own type information declares.
     needs_kernel: bool,
     text: String,
 }

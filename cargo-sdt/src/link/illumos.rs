@@ -27,7 +27,7 @@ const DEPENDS: &str = ".sdt_depends";
 /// The functions that krtld and `modctl.c` call.
 pub(crate) const ENTRY_POINTS: [&str; 3] = ["_init", "_info", "_fini"];
 
-/// The section flags that mean something to krtld.
+/// The section flags that krtld uses.
 const LOADED: elf::SectionFlags =
     elf::SectionFlags(elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_EXECINSTR.0 | elf::SHF_TLS.0);
 
@@ -79,7 +79,7 @@ fn is_mangled(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("_ZN")
 }
 
-/// The script: code, read-only data, writable data; each set one output section that is a root of the
+/// Returns the linker script: code, read-only data, writable data. Each set becomes one output section that is a root of the
 /// garbage collection.
 fn script_for(sets: &Sets) -> String {
     let mut script = String::from("SECTIONS\n{\n");
@@ -188,7 +188,7 @@ fn settle_symbols(builder: &mut Builder<'_>, exports: &BTreeSet<String>) {
     }
 }
 
-/// `.dynamic` and `.dynstr`. Neither is loaded: krtld reads them from the file.
+/// Adds the sections `.dynamic` and `.dynstr`. They are not loaded: krtld reads them from the file.
 fn add_dynamic_section(builder: &mut Builder<'_>, depends: &[u8]) {
     let mut strings = vec![0];
     let mut dynamic = Vec::new();

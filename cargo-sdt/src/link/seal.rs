@@ -1,9 +1,9 @@
 //! The seal of a module: a checksum of its file, at the end of the file, after all contents.
 //!
-//! Most bytes of a module can be changed into others that are as sound by every rule: a call leads to another function, a
-//! number is another number. So the link appends a checksum, and the check refuses a file that does not match its own. No
-//! kernel reads it, and tools that write another file (strip, objcopy) drop it: a file without one is judged by the rules
-//! alone. It finds damage, not malice: a tool that changes a module on purpose can seal it again.
+//! The rules cannot find most changes of a byte: a call to another function, or another number, is as valid as the original. So
+//! the link appends a checksum, and the check refuses a file that does not match its checksum. No kernel reads it, and tools that
+//! write another file (strip, objcopy) drop it: a file without a checksum is checked by the rules alone. The seal finds damage,
+//! not malice: a tool that changes a module on purpose can seal it again.
 
 use crc::{CRC_64_XZ, Crc, Table};
 use object::Endianness;

@@ -25,7 +25,7 @@ fn a_target_is_written_once_and_mended() {
     let written = std::fs::metadata(&file).unwrap().modified().unwrap();
     assert_eq!(write(), file);
     assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
-    // One of another version is not left there.
+    // A target file with other contents is replaced.
     std::fs::write(&file, "{}").unwrap();
     write();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), target.text());

@@ -55,9 +55,8 @@ macro_rules! __sdt_arch {
 
 /// `asm!` in a cold block, with the registers that a call there clobbers.
 ///
-/// The clobbered general registers are that of the return address, the two that a linker's veneer may change during a
-/// `bl` (AAPCS64, 6.1.1: IP0 and IP1), and x18, unless `__sdt_x18!` reserves it for the platform. A kernel has no
-/// vector registers to lose.
+/// The clobbered general registers are that of the return address, the two that a linker's veneer may change during a `bl`
+/// (AAPCS64, 6.1.1: IP0 and IP1), and x18, unless `__sdt_x18!` reserves it for the platform. A kernel uses no vector registers.
 #[cfg(not(target_feature = "neon"))]
 #[doc(hidden)]
 #[macro_export]

@@ -46,9 +46,9 @@ pub mod handler;
 /// effect of control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly by its
 /// symbol, and the thunk returns in the ordinary way, so shadow stacks stay balanced and kCFI has nothing to check.
 ///
-/// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
-/// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
-/// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+/// The options of the assembly: `nomem`, because the site itself accesses no memory (the cold block is ordinary code that the
+/// compiler sees); `nostack` and `preserves_flags` for the same reason. Not `pure`: the compiler must neither merge a site with
+/// another one nor drop it. The label is numeric, because the site is duplicated wherever it is inlined.
 #[cfg(sdt_site = "patched")]
 #[doc(hidden)]
 #[macro_export]

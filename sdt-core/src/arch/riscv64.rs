@@ -64,7 +64,7 @@ macro_rules! __sdt_arch {
     };
 }
 
-/// `asm!` in a cold block. In a kernel there are no floating-point or vector registers to lose.
+/// `asm!` in a cold block, for targets without floating-point and vector registers, such as kernels.
 #[cfg(not(any(target_feature = "f", target_feature = "v")))]
 #[doc(hidden)]
 #[macro_export]

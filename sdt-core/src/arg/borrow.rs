@@ -1,15 +1,15 @@
 //! The words of a hit that are addresses of memory which the site borrows until the hit is recorded.
 //!
-//! A framework gets words, and a word that looks like an address can be any number. The types of arguments know better:
-//! a `&str` is borrowed while its probe fires, so its memory is mapped. [`Borrow`] is the proof of one type, and
-//! [`Borrows`] the proofs of a probe's words.
+//! A framework gets words. A word that looks like an address can be any number, but the type of the argument can guarantee more:
+//! a `&str` is borrowed while its probe fires, so its memory is mapped. [`Borrow`] is the proof for one type, and [`Borrows`]
+//! contains the proofs for all words of a probe.
 
 use core::marker::PhantomData;
 
 use crate::ops::ARGS;
 
-/// Whether the [words](super::Value::words) of a `T` are addresses of memory that stays mapped while the `T` exists. Only this crate makes one that borrows something, and only for
-/// the type to which it belongs, so implementations of [`Value`](super::Value) elsewhere cannot claim it.
+/// Whether the [words](super::Value::words) of a `T` are addresses of memory that stays mapped while the `T` exists. Only this crate can
+/// create one for addresses, and only for the type `T`, so implementations of [`Value`](super::Value) in other crates cannot claim it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Borrow<T: ?Sized> {
@@ -24,7 +24,7 @@ pub(super) enum First {
     Number = 0,
     /// 0, or the address of at least one byte of borrowed memory.
     Address = 1,
-    /// The address of as many bytes of borrowed memory as the second word says, or more.
+    /// The address of borrowed memory; the second word is a number of bytes, and at least these are borrowed.
     Text = 2,
 }
 
@@ -32,19 +32,19 @@ impl<T: ?Sized> Borrow<T> {
     /// The words are numbers.
     pub const NOTHING: Self = Self::new(First::Number);
 
-    /// The first word is what `first` says.
+    /// Creates the borrow for a first word of this kind.
     pub(super) const fn new(first: First) -> Self {
         Self { first, of: PhantomData }
     }
 
-    /// Returns this for a probe's [`Borrows`].
+    /// Returns the borrow of an argument with this number of words, for [`Borrows::of`].
     #[doc(hidden)]
     pub const fn of_argument(self, words: usize) -> ArgumentBorrow {
         ArgumentBorrow { first: self.first, words }
     }
 }
 
-/// What an argument of `words` words borrows.
+/// The memory that an argument with `words` words borrows.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentBorrow {
@@ -52,7 +52,7 @@ pub struct ArgumentBorrow {
     words: usize,
 }
 
-/// What the words of a probe's hits borrow from the firing function: two bits for each word.
+/// The memory that the words of a probe's hits borrow from the firing function: two bits for each word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrows(u32);
 
@@ -65,7 +65,7 @@ impl Borrows {
     /// All words are numbers.
     pub const NOTHING: Self = Self(0);
 
-    /// Returns what the words of these arguments borrow, one behind the other.
+    /// Returns the borrows of the words of these arguments, in order.
     #[doc(hidden)]
     pub const fn of(arguments: &[ArgumentBorrow]) -> Self {
         let (mut bits, mut word, mut i) = (0, 0, 0);
@@ -77,7 +77,7 @@ impl Borrows {
         Self(bits)
     }
 
-    /// Returns what two probes both borrow: a word at which they differ is a number.
+    /// Returns the borrows that both probes have. A word for which they differ becomes a number.
     #[cfg(any(test, sdt_route = "provider"))]
     pub(crate) fn and(self, other: Self) -> Self {
         let words = (0..ARGS).map(|word| Self::MASK << (word * Self::BITS));
@@ -85,13 +85,13 @@ impl Borrows {
         Self(same.fold(0, |bits, mask| bits | self.0 & mask))
     }
 
-    /// Returns this as a number.
+    /// Returns the borrows as a number.
     #[cfg(any(test, sdt_route = "provider"))]
     pub(crate) const fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// Returns that with a number that [`to_bits`](Self::to_bits) has returned.
+    /// Returns the borrows from a result of [`to_bits`](Self::to_bits).
     #[cfg(any(test, sdt_route = "provider"))]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)

@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use crate::ops::{ProviderAttr, ProviderOps};
 
-/// Declares the functions, the table of them, and the table that holds them.
+/// Declares the type of the table of functions, and the table with the functions that the linker finds.
 macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $function:ident($($name:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         /// DTrace's functions.

@@ -41,7 +41,7 @@ impl Attachment {
     }
 }
 
-/// The attachment in force, null while there is none.
+/// The current attachment; null while the image is not attached.
 static CURRENT: AtomicPtr<Attachment> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The state of attaching an image.
@@ -75,7 +75,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// `None` while another thread has it.
+    /// Takes the right to change the attachment. Returns `None` while another thread has it.
     pub(crate) fn begin() -> Option<Self> {
         let begun = changes::begin();
         // Acquire, with the Release in `drop`: the next thread sees all stores of the previous one.
@@ -100,7 +100,7 @@ impl Drop for Change {
     }
 }
 
-/// The attachment in force. Probe context.
+/// Returns the current attachment. Probe context.
 pub(crate) fn current() -> Option<&'static Attachment> {
     // SAFETY: null, or stored by `set_current` from a `&'static`.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
@@ -111,7 +111,7 @@ pub fn module() -> Option<&'static CStr> {
     current().map(|attachment| attachment.module)
 }
 
-/// Changes the attachment in force. Only the thread that has the [`Change`] calls this.
+/// Sets the current attachment. Only the thread that has the [`Change`] calls this.
 pub(crate) fn set_current(_: &Change, attachment: Option<&'static Attachment>) {
     let attachment = attachment.map_or(core::ptr::null(), core::ptr::from_ref);
     CURRENT.store(attachment.cast_mut(), Ordering::Release);

@@ -8,17 +8,17 @@ use core::sync::atomic::Ordering;
 
 use crate::atomic::AtomicUsize;
 
-/// The number of changes that are being made, and [`ASKED`] if a thread asks for a standstill.
+/// The number of changes that are being made, with the bit [`ASKED`] set if a thread has requested a standstill.
 #[derive(Debug)]
 struct Changes(AtomicUsize);
 
-/// A thread asks for a standstill. It is reached when the number of changes is 0.
+/// The bit that requests a standstill. The standstill is reached when the number of changes is 0.
 const ASKED: usize = 1 << (usize::BITS - 1);
 
 static CHANGES: Changes = Changes(AtomicUsize::new(0));
 
 impl Changes {
-    /// Begins a change, and waits first while there is a standstill. It does not wait for a standstill that is not reached
+    /// Begins a change. Waits first while a standstill is reached. Does not wait for a requested standstill that is not reached
     /// yet, because a thread that is making a change may begin another one within it.
     fn begin(&self) -> Begun<'_> {
         loop {

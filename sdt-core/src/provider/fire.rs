@@ -19,14 +19,14 @@ pub const AFRAMES: u32 = 2;
 /// that the site called. If the probe is no longer enabled, the framework ignores the hit: the thread left the site while
 /// another one disabled the probe.
 ///
-/// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
-/// nothing, calls nothing but the framework.
+/// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates nothing, and calls only the
+/// framework.
 ///
 /// # Safety
 /// `probe` is a record of this image. `words` point to `count` readable words, and `count` is at most
 /// [`CARRIED`](crate::hit::CARRIED). `frame` is that of a thunk further up the stack, which waits for this function, or
 /// null.
-// Not inlined into anything: it must have a frame of its own, or `AFRAMES` would be wrong.
+// Not inlined: it must have its own frame, because `AFRAMES` counts it.
 #[inline(never)]
 pub unsafe extern "C" fn fire(
     probe: *const Probe,

@@ -142,12 +142,12 @@ pub unsafe fn args_of_hit() -> [u64; ARGS] {
 /// Writes the return addresses of the hit that is being recorded, beginning with the function that fired. Returns their number: 0
 /// if no site made the hit, as for a timer.
 ///
-/// `load` returns an aligned word of memory, or `None` if the address is not memory that can be read; `is_text` tells whether an
-/// address is text. They bound the walk: it ends at the first frame that is not readable, is not further up the stack, or does not
-/// return to text. Each frame costs two loads.
+/// `load` returns an aligned word of memory, or `None` if the address is not memory that can be read; `is_text` returns whether
+/// an address is text. The walk ends at the first frame that is not readable, is not further up the stack, or does not return to
+/// text. Each frame costs two loads.
 ///
 /// The kernel and this crate must be compiled with frame pointers (`-C force-frame-pointers=yes`). A function without a frame
-/// pointer is missing in the result, with its callers if it uses the register otherwise. Probe context.
+/// pointer is missing in the result. If it uses the register for other data, its callers are missing, too. Probe context.
 #[inline(always)]
 pub fn stack_of_hit(
     load: impl FnMut(usize) -> Option<usize>,
@@ -164,7 +164,7 @@ fn walk(
     mut is_text: impl FnMut(usize) -> bool,
     frames: &mut [u64],
 ) -> usize {
-    /// The most frames of the framework between this function and the thunk.
+    /// The largest number of frames of the framework between this function and the thunk.
     const OWN: usize = 64;
     let above = |frame: usize, next: usize| next > frame && next.is_multiple_of(size_of::<usize>());
     let mut frame = Frame(start);

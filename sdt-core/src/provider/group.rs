@@ -1,12 +1,12 @@
 //! Tests at one site whether any of several probes is enabled.
 //!
 //! A group is a record among the probes of its provider. Its name lists its members: the name of each, followed by a comma. So
-//! all records of the same members are one group, as all records of one name are one probe. The framework does not know groups;
-//! a group is enabled as often as its members are.
+//! all records of the same members are one group, as all records of one name are one probe. The framework has no groups: this
+//! crate enables a group with each of its members.
 
 use core::ffi::CStr;
 
-/// Returns whether a record of that name is a group's: no probe's name has a comma.
+/// Returns whether a record of that name is a group. Names of probes contain no comma.
 pub(crate) fn is_group(name: &CStr) -> bool {
     name.to_bytes().ends_with(b",")
 }

@@ -1,5 +1,5 @@
-//! The provider route: the image's records are checked and tied together at run time, its providers are registered with
-//! a framework, and its sites are patched here, with functions of the host.
+//! The provider route: the image's records are checked and linked at run time, its providers are registered with a framework, and
+//! its sites are patched here, with functions of the host.
 
 pub mod attach;
 mod attachment;

@@ -7,9 +7,9 @@
 //! | [`sites`] | `sdt_sites` | [`Site`] |
 //! | [`arg_lists`] | `sdt_arg_lists` | [`ArgList`] |
 //!
-//! The first two are linkme's. Sites and argument lists are emitted by inline assembly, which knows their addresses,
-//! into separate sections. The retain flag keeps both through `--gc-sections`, and the linker's `__start_` and
-//! `__stop_` symbols are their bounds.
+//! The crate linkme collects the first two sets. Inline assembly emits sites and argument lists, with their addresses, into
+//! separate sections. The retain flag keeps both through `--gc-sections`, and the linker's `__start_` and `__stop_` symbols are
+//! their bounds.
 
 mod declare;
 mod linked;

@@ -26,10 +26,10 @@ pub(crate) const OPS: ProviderOps = ProviderOps {
     destroy: Some(destroy),
 };
 
-/// Registers the provider of this name, if it is not, and creates those of its probes that do not exist. This
-/// is where probes are created, and nowhere else, so none is created twice.
+/// Registers the provider of this name if it is not registered, and creates those of its probes that do not exist. No other
+/// function creates probes, so no probe is created twice.
 ///
-/// On an error part of it may have been done.
+/// After an error, the provider and some of its probes may be registered.
 ///
 /// # Safety
 /// The image stays until [`unregister`] has succeeded. One thread at a time.

@@ -47,6 +47,8 @@ impl Lock {
         unsafe { _sx_xlock(sx, 0, core::ptr::null(), 0) };
     }
 
+    /// Releases the lock.
+    ///
     /// # Safety
     /// This thread holds the lock.
     pub(crate) unsafe fn unlock(&self) {

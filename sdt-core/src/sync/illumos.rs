@@ -44,6 +44,8 @@ impl Lock {
         unsafe { mutex_enter(mutex) };
     }
 
+    /// Releases the lock.
+    ///
     /// # Safety
     /// This thread holds the lock.
     pub(crate) unsafe fn unlock(&self) {

@@ -197,7 +197,7 @@ fn a_temporary_lives_until_the_probe_has_fired() {
     assert_eq!(SEEN.load(Ordering::Relaxed), 1);
 }
 
-/// The values in `v`, in every register there is, must survive a probe that fires.
+/// Fires a probe while the values in `v` occupy all registers. The values must not change.
 #[inline(never)]
 fn under_pressure(v: [u64; 12], f: fn(u64) -> u64) -> u64 {
     let [a, b, c, d, e, g, h, i, j, k, l, m] = v.map(std::hint::black_box);
@@ -406,7 +406,7 @@ fn sites_are_listed_with_their_probe() {
     assert!(places.is_sorted(), "{places:x?}");
 }
 
-/// Returns whether all sites of the probe, however many the compiler made of one, are in this state.
+/// Returns whether all sites of the probe are in this state, including the copies that the compiler has made.
 fn all_are(probe: &Probe, state: State) -> bool {
     probe.sites().count() > 0
         && probe.sites().all(|site| sdt_core::site::state(site) == Some(state))
@@ -427,7 +427,7 @@ fn the_mode_can_be_chosen_for_a_probe() {
         assert!(all_are(&declared::chosen, state));
         assert_eq!(site_bytes(&declared::chosen)[0][0], head);
         fire();
-        // Enabled: there, and back to what it was, all bytes of it.
+        // While the probe is enabled, changes the mode and back: all bytes are as before.
         let text = site_bytes(&declared::chosen);
         for (mode, state, head) in modes {
             recording_host::set_mode(&declared::chosen, mode);

@@ -10,8 +10,8 @@ use linked_list_allocator::Heap;
 
 use super::sync::{AtomicBool, Ordering};
 
-/// Memory for [`Dtrace::init`](crate::Dtrace::init), where a host has no other: to be put into a `static`. It starts as
-/// zeros, so it takes no room in the kernel's file.
+/// Memory for [`Dtrace::init`](crate::Dtrace::init), for a host that has no other memory at boot. Put it into a `static`. Its
+/// initial content is zero, so it takes no space in the kernel's file.
 ///
 /// ```
 /// static MEMORY: sdt_framework::Memory<65536> = sdt_framework::Memory::new();
@@ -103,7 +103,7 @@ impl Arena {
         Self(Heap::empty(), |_| {})
     }
 
-    /// Creates an arena of this memory, which has at least some words.
+    /// Creates an arena of this memory. `Control::init` has checked that the tables fit.
     pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>], discard: fn(NonNull<[u8]>)) -> Self {
         Self(Heap::from_slice(memory), discard)
     }
@@ -119,7 +119,7 @@ impl Arena {
         self.0.free()
     }
 
-    /// A value; `None` when there is no room.
+    /// Allocates a value; returns `None` if there is no room.
     pub(crate) fn alloc<T>(&mut self, value: T) -> Option<Owned<T>> {
         let place = self.0.allocate_first_fit(Layout::new::<T>()).ok()?.cast::<T>();
         // SAFETY: fresh memory of the right layout.
@@ -202,7 +202,7 @@ impl Bundle {
             .saturating_add(Arena::footprint::<Held>(1))
     }
 
-    /// A value; `None` when there is no room.
+    /// Allocates a value; returns `None` if there is no room.
     pub(crate) fn alloc<T>(&mut self, arena: &mut Arena, value: T) -> Option<&'static mut T> {
         let mut value = Some(value);
         let slice = self.slice_of(arena, 1, 1, |_| value.take())?;

@@ -69,7 +69,7 @@ impl<T: Copy> Iterator for Walk<'_, T> {
     fn next(&mut self) -> Option<(usize, T)> {
         let index = self.at?;
         let node = self.nodes.get(index)?;
-        // SAFETY: `append` requires that a linked node is filled, and `fill` that no walk can reach the node.
+        // SAFETY: `append` requires that a linked node is filled, and `fill` must not be called while a walk can reach the node.
         let body = node.body.with(|body| unsafe { (*body).assume_init() });
         self.at = node.next.get();
         Some((index, body))
@@ -83,7 +83,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// An empty chain.
+    /// Creates an empty chain.
     pub(crate) fn new() -> Self {
         Self { first: Link::new() }
     }

@@ -48,8 +48,8 @@ impl Work {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a hit may have used more than any before, if this number of units is left at its end. After
-    /// [`expect`](Self::expect), it may.
+    /// Returns whether a hit may have used more units than every earlier hit, if `left` units are left at its end. Always true
+    /// after [`expect`](Self::expect).
     #[inline(always)]
     pub(crate) fn may_be_most(&self, left: u32) -> bool {
         left < self.left.load(Ordering::Relaxed)
@@ -61,7 +61,8 @@ impl Work {
         self.left.store(u32::MAX, Ordering::Relaxed);
     }
 
-    /// Notes the units that a hit used, of the units that a hit with one consumer has for its clauses.
+    /// Notes that a hit used `used` units. `available` is the number of units that the clauses of a hit with one consumer can
+    /// use.
     pub(crate) fn note(&self, used: u32, available: u32) {
         let most = self.most().max(used);
         self.most.store(most, Ordering::Relaxed);

@@ -35,11 +35,10 @@ impl<H: Host> spin::RelaxStrategy for Relaxing<H> {
 /// - While `without_interrupts` runs its function, once, the caller stays on one CPU, is not preempted,
 ///   and [`cpu`](Self::cpu) returns the same number. No other thread of execution gets that number
 ///   meanwhile, except one that interrupts the caller (NMI, fault, breakpoint) and returns to it.
-/// - What one thread did on a CPU in probe context is visible to the next thread that enters probe
-///   context on that CPU.
-/// - `sync` returns only after every CPU has been outside probe context at least once since the call
-///   was made. What the CPU did in probe context before that is visible to the caller after the
-///   return, and what the caller wrote before the call is visible to probe context entered after it.
+/// - The stores of a thread in probe context on a CPU are visible to the next thread that enters probe context on that CPU.
+/// - `sync` returns only after every CPU has been outside probe context at least once since the call was made. All stores of the
+///   CPU in probe context before that moment are visible to the caller after the return, and the caller's stores before the call
+///   are visible to code that enters probe context afterwards.
 pub unsafe trait Host: Sync + Sized + 'static {
     /// The type of the framework's locks. The framework never takes them in probe context or with interrupts off. It holds
     /// them during [`sync`](Self::sync) and the ops of providers. [`SpinLock`] is enough if the thread that holds the lock
@@ -87,9 +86,9 @@ pub unsafe trait Host: Sync + Sized + 'static {
     unsafe fn contexts(&self, _contexts: Contexts) {}
 
     /// Returns the interface of D programs to this kernel. Its functions are called in probe context, unless they state
-    /// otherwise. By default, programs know only the arguments of the probe and the [time](Self::timestamp); a
-    /// [`Readable`](crate::kernel::Readable) lets them read memory. The framework does not call
-    /// [`timestamp`](Kernel::timestamp) of the result.
+    /// otherwise. By default, programs can read only the arguments of the probe and the [time](Self::timestamp); a
+    /// [`Readable`](crate::kernel::Readable) lets them read memory. The framework does not call [`timestamp`](Kernel::timestamp)
+    /// of the result.
     fn kernel(&self) -> &(dyn Kernel + Sync) {
         &Unknown
     }

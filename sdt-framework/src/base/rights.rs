@@ -2,15 +2,15 @@
 
 use sdt_core::ops::Privileges;
 
-/// The rights that a host grants a consumer; a server (feature `server`) grants those of its line. They are DTrace's. Their
-/// meaning is that of `PRIV_DTRACE_PROC`, `PRIV_DTRACE_USER` and `PRIV_DTRACE_KERNEL` in `dtrace_cred2priv`,
-/// `dtrace_match_priv` and `dtrace_priv_probe` of illumos's `usr/src/uts/common/dtrace/dtrace.c`.
+/// The rights that a host grants a consumer; a server (feature `server`) grants those of its line. They have the meaning of
+/// DTrace's `PRIV_DTRACE_PROC`, `PRIV_DTRACE_USER` and `PRIV_DTRACE_KERNEL` in `dtrace_cred2priv`, `dtrace_match_priv` and
+/// `dtrace_priv_probe` of illumos's `usr/src/uts/common/dtrace/dtrace.c`.
 ///
 /// - `KERNEL`: all of the kernel's memory and addresses. It includes `USER`.
 /// - `USER`: processes. The consumer can list and enable probes whose provider has this privilege, but their hits count only
 ///   in user mode, as the provider's `usermode` op returns.
 /// - `PROC`: the same, for providers that have this privilege.
-/// - `OWNER`, `ZONEOWNER`: the consumer counts as the owner of any process or zone, because the framework knows no owners.
+/// - `OWNER`, `ZONEOWNER`: the consumer counts as the owner of any process or zone, because the framework does not record owners.
 ///
 /// A consumer can neither list nor enable a probe that it may not use. Any right is enough for a provider without privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +82,7 @@ impl Rights {
         self.destructive
     }
 
-    /// Returns whether there is any right to trace.
+    /// Returns whether the consumer has any right to trace.
     pub(crate) const fn any(self) -> bool {
         self.privileges
             .intersects(Privileges::KERNEL.union(Privileges::USER).union(Privileges::PROC))

@@ -1,4 +1,4 @@
-//! Atomics and cells. A processor without compare-and-swap has the atomics of `portable-atomic`.
+//! Atomics and cells. For a processor without compare-and-swap, the atomics are those of `portable-atomic`.
 //!
 //! The tests compile modules of this crate a second time with a `sync` module of loom's types. So loom explores the
 //! same code that runs in a kernel.

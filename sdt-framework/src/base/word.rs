@@ -1,4 +1,4 @@
-//! Words that several CPUs read and write, each as a whole.
+//! 64-bit words that several CPUs read and write.
 
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;

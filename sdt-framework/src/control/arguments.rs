@@ -23,7 +23,7 @@ pub(super) const fn difo(code: &[Instr]) -> Difo<'_> {
 /// The record of a hit of a probe that was enabled by [`Dtrace::enable`](crate::Dtrace::enable).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the enabled probe: [`Dtrace::eprobe`](crate::Dtrace::eprobe) tells which probe that is.
+    /// The number of the enabled probe, which [`Dtrace::eprobe`](crate::Dtrace::eprobe) describes.
     pub epid: u32,
     /// The time of the hit in nanoseconds since boot.
     pub timestamp: u64,

@@ -1,4 +1,4 @@
-//! Puts the actions of a clause together: checks them, and gives each its place in the record.
+//! Assembles the actions of a clause: checks them, and assigns each an offset in the record.
 
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::dif::{DifType, TypeKind};
@@ -18,14 +18,14 @@ const LONGEST: u32 = 1 << 24;
 pub(crate) struct Draft {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
-    /// The number of actions before it that are its keys.
+    /// The number of preceding actions that are the keys of this action.
     pub(crate) keys: u32,
     pub(crate) arg: u64,
     pub(crate) uarg: u64,
     pub(crate) format: u16,
 }
 
-/// Puts the actions of a clause together (`dtrace_ecb_action_add`, `dtrace_ecb_resize`).
+/// Assembles the actions of a clause (`dtrace_ecb_action_add`, `dtrace_ecb_resize`).
 #[derive(Debug)]
 pub(crate) struct Builder<'o> {
     options: &'o Options,

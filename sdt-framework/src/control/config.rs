@@ -27,7 +27,7 @@ impl Config {
     pub const DEFAULT: Self =
         Self { providers: 32, probes: 1024, ecbs: 2048, consumers: 8, buffer: 64 * 1024 };
 
-    /// Whether each number is one that there can be.
+    /// Checks that each number, except `buffer`, is at least 1 and less than 2^31.
     ///
     /// # Errors
     /// [`InitError::BadCount`].
@@ -60,7 +60,7 @@ pub enum InitError {
     Ready,
     /// The memory does not suffice for the tables.
     TooSmall {
-        /// Bytes that they take.
+        /// The size of the tables in bytes.
         needed: usize,
         /// Bytes that were given.
         given: usize,

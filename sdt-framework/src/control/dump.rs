@@ -22,7 +22,7 @@ use crate::run::consumer;
 use crate::run::pair::Pair;
 use crate::run::state::{Aggregated, RunState};
 
-/// The place of the header.
+/// The bytes of the header.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head([u8; Header::SIZE]);
@@ -47,7 +47,7 @@ pub(crate) struct Consumer {
 /// The words of an [`Enabled`].
 pub(crate) type EnabledWords = [AtomicU32; Enabled::SIZE / 4];
 
-/// The location of a probe's names.
+/// The indices of a probe and of its provider, by which a reader finds the probe's names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     /// Index of the probe, and of its provider.

@@ -1,4 +1,4 @@
-//! Consumers enable probes, and disable them.
+//! Enables and disables probes for consumers.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ impl<H: Host> Control<H> {
         let Some((ecb, epid)) = tables.take_ecb(what, consumer) else { return false };
         let registry = &mut tables.registry;
         let has_others = registry.enablings(probe).any(|other| other.consumer == consumer);
-        // SAFETY: the pool hands out an ECB that is on no chain and that no CPU looks at.
+        // SAFETY: `take_ecb` returns an ECB that is on no chain and that no CPU uses.
         unsafe { registry.append(probe, ecb, Enabled { consumer, epid, clause }) };
         if !has_others && let Some(live) = registry.live_probe(probe) {
             live.add_consumer();
@@ -180,7 +180,7 @@ impl<H: Host> Control<H> {
     }
 }
 
-/// Like [`Control::remove`], but CPUs may still use them.
+/// Unlinks enablings like [`Control::remove`], but does not wait: CPUs may still use them.
 fn unlink(tables: &mut Tables, consumer: usize, which: impl Fn(&Tables, EcbUse) -> bool) -> u32 {
     let mut count = 0;
     let mut next = tables.ecbs.first_of(consumer);

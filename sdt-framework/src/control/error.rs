@@ -18,7 +18,7 @@ pub enum ConsumerError {
     NotOpen(ConsumerId),
     /// The largest number of consumers is open.
     TooManyConsumers {
-        /// This number.
+        /// The largest number of open consumers.
         max: usize,
     },
     /// There is no such CPU.

@@ -11,7 +11,8 @@ use crate::control::Control;
 use crate::control::tables::Tables;
 use crate::run::consumer::Activity;
 
-/// Keeps probes, enablings and consumers as they are ([`Dtrace::try_hold`](crate::Dtrace::try_hold)).
+/// A guard that prevents changes of probes, enablings and consumers until it is dropped
+/// ([`Dtrace::try_hold`](crate::Dtrace::try_hold)).
 #[must_use = "dropping this lets other threads change the framework again"]
 pub struct Held<'a, H: Host> {
     _registration: MutexGuard<'a, H::Lock, ()>,

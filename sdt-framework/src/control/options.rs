@@ -24,8 +24,8 @@ impl Options {
         Self([UNSET; COUNT])
     }
 
-    /// Sets an option, on a machine with this number of CPUs. Options that only the consumer uses must only not be
-    /// negative.
+    /// Sets an option, on a machine with this number of CPUs. For an option that only the consumer uses, every value that is not
+    /// negative is accepted.
     pub(crate) fn set(&mut self, option: u32, value: i64, cpus: usize) -> Result<(), Refused> {
         let id = OptionId::from_number(option).ok_or(Refused)?;
         let is_right = match id {

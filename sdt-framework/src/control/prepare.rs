@@ -1,4 +1,4 @@
-//! Chooses how large a consumer's buffers are, and makes the state of its run.
+//! Chooses the sizes of a consumer's buffers, and creates the state of its run.
 
 use crate::base::arena::{Arena, Bundle};
 use crate::control::dump::{Map, SessionBytes};
@@ -35,7 +35,7 @@ pub(crate) struct Given {
     pub(crate) cpus: usize,
     /// Bytes of a buffer whose size the consumer does not choose.
     pub(crate) usual: usize,
-    /// Bytes of all buffers of a consumer together, if they may be smaller than it asks for.
+    /// The largest size in bytes of all buffers of a consumer together, if they may be smaller than requested.
     pub(crate) share: usize,
     pub(crate) costs: Costs,
     pub(crate) now: u64,

@@ -123,7 +123,7 @@ const UNSTABLE: Attribute =
     Attribute::new(Stability::Unstable, Stability::Unstable, Class::Unknown);
 const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Common);
 
-/// Like profile.c.
+/// The attributes of the probes, as in profile.c.
 const ATTRIBUTES: ProviderAttr = ProviderAttr {
     provider: EVOLVING,
     module: UNSTABLE,
@@ -295,9 +295,9 @@ impl<H: Host> Control<H> {
         profile.of(index).iter().for_each(|deadline| deadline.set(first));
     }
 
-    /// Starts the timers that were enabled since the last start, when a consumer starts. There may be a long time
-    /// between enabling and start, especially over a slow line, and `tick-1s` must fire a second after BEGIN. With the
-    /// tables locked.
+    /// Starts the timers that were enabled since the last start, when a consumer starts. There may be a long time between
+    /// enabling and start, especially over a slow line, and `tick-1s` must fire a second after BEGIN. Called with the tables
+    /// locked.
     pub(crate) fn start_timers(&self) {
         let Some(profile) = self.profile.get() else { return };
         for (index, timer) in profile.timers.iter().enumerate() {

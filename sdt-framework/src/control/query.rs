@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub drops: u64,
     /// Executions that were aborted on this CPU since then.
     pub errors: u64,
-    /// When it was switched, in nanoseconds since boot.
+    /// The time at which it was switched, in nanoseconds since boot.
     pub timestamp: u64,
     /// The number of bytes that were read.
     pub read: usize,
@@ -214,7 +214,8 @@ impl<H: Host> Control<H> {
             switched.set(now());
             state.begin_cleaning();
             if switches {
-                // A CPU that still fills the old half may set it again; then the consumer reads once too often.
+                // A CPU that still fills the old half may set the flag again; then the consumer reads one time more than
+                // necessary.
                 here.half_filled.store(0, Ordering::Relaxed);
                 // SAFETY: with the framework locked this is the one reader.
                 unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };

@@ -14,13 +14,13 @@ use crate::control::refused::ProgramError;
 use crate::run::clause::Clause;
 use crate::run::consumer::Consumer;
 
-/// The state that a consumer has sent.
+/// The options and programs that a consumer has sent, and the memory of its run.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: Options,
     /// The number that was last given to an enabled probe.
     pub(crate) last_epid: u32,
-    /// A program of which some pieces are still missing, and the number of received bytes.
+    /// An incomplete program, and the number of received bytes.
     pub(crate) incoming: Option<(Owned<[u8]>, usize)>,
     pub(crate) programs: Option<Programs>,
     /// The number of the last program.
@@ -183,10 +183,11 @@ impl Session {
         }
     }
 
-    /// A program that was taken could not be enabled: all is as it was before, unless another one has been taken since.
+    /// Removes a program that could not be enabled, and restores the earlier programs. Does nothing if another program has been
+    /// taken since.
     ///
     /// # Safety
-    /// The consumer has not started yet, and none of its enablings is by this program.
+    /// The consumer has not started yet, and none of its enablings uses a clause of this program.
     pub(crate) unsafe fn undo(&mut self, arena: &mut Arena, taken: &Taken) {
         if let Some(mut undecided) =
             self.undecided.take_if(|undecided| undecided.number == taken.number)

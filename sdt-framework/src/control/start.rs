@@ -22,7 +22,7 @@ impl<H: Host> Control<H> {
             let Tables { arena, sessions, .. } = &mut *tables;
             let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
             let session = session.ok_or(ConsumerError::NotOpen(id))?;
-            // The buffers have room for the clause only if they were allocated after it.
+            // The buffers have room for the clause only if they were allocated after the clause was built.
             if session.arguments.is_none() && consumer.state().is_some() {
                 return Err(ConsumerError::Started(id));
             }

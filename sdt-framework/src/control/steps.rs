@@ -17,7 +17,7 @@ pub(crate) fn count(acts: &[ClauseAction]) -> Option<usize> {
     steps(acts).try_fold(0, |count, step| step.map(|_| count + 1)).ok()
 }
 
-/// Decodes the actions of a clause, each of which has its place.
+/// Decodes the actions of a clause. All actions have their offsets already.
 pub(crate) fn steps(acts: &[ClauseAction]) -> impl Iterator<Item = Result<Step, NotPlain>> {
     // The first two words of the current tuple: the number of the aggregation, and the number of its variable.
     let mut begins = (0, 0);

@@ -1,4 +1,4 @@
-//! All that is behind the framework's lock.
+//! All data that the framework's lock protects.
 
 use crate::base::arena::{Arena, Owned};
 use crate::base::links::{Link, List};
@@ -17,7 +17,7 @@ use crate::run::fire::Enabled;
 pub(crate) struct Tables {
     pub(super) registry: Registry<Enabled>,
     pub(super) ecbs: EcbPool,
-    /// The enablings that are retained, the latest first.
+    /// The retained enablings: the latest first, except that clauses of one program keep their order.
     pub(super) retained: Option<Owned<Retained>>,
     /// The number of threads that are providing probes. The last one matches the new probes with retained enablings.
     pub(super) providing: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Tables {
     pub(super) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(super) buffer: usize,
-    /// Bytes of all buffers of a consumer, if these may be smaller than it asks for.
+    /// The largest size in bytes of all buffers of a consumer together, if they may be smaller than requested.
     pub(super) share: usize,
     /// The consumer of the anonymous enabling, until another consumer claims it.
     pub(super) anonymous: Option<ConsumerId>,

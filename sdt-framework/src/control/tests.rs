@@ -47,7 +47,7 @@ fn large() -> Large {
 
 impl Large {
     fn provider(&self, name: &std::ffi::CStr) -> ProviderId {
-        // SAFETY: the ops do nothing, and stay.
+        // SAFETY: the ops do nothing, and are statics.
         unsafe {
             self.register(
                 name,

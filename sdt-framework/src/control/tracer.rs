@@ -20,9 +20,9 @@ use crate::run::consumer::ConsumerId;
 /// `Option` return `None`, and the others [`ConsumerError::ProbeContext`].
 #[allow(clippy::missing_errors_doc, reason = "`Dtrace` documents them")]
 pub trait Tracer: Sync {
-    /// Refuses in probe context, where all other functions except [`cpus`](Self::cpus), [`system`](Self::system),
-    /// [`late_timers`](Self::late_timers), [`unsampled_threads`](Self::unsampled_threads) and [`counters`](Self::counters)
-    /// refuse, too.
+    /// Returns an error in probe context. All other functions also return an error there, except [`cpus`](Self::cpus),
+    /// [`system`](Self::system), [`late_timers`](Self::late_timers), [`unsampled_threads`](Self::unsampled_threads) and
+    /// [`counters`](Self::counters).
     fn need_thread(&self) -> Result<(), ProbeContext>;
 
     /// Returns the number of CPUs that fire probes.
@@ -31,10 +31,12 @@ pub trait Tracer: Sync {
     /// Returns the operating system; D programs can use the names of its numbers.
     fn system(&self) -> System;
 
-    /// The number of enabled timers that do not fire, because the host does not call [`Dtrace::tick`](crate::Dtrace::tick).
+    /// Returns the number of enabled timers that do not fire, because the host does not call
+    /// [`Dtrace::tick`](crate::Dtrace::tick).
     fn late_timers(&self) -> u32;
 
-    /// The number of threads that `profile-N` does not sample ([`Host::unsampled_threads`](crate::Host::unsampled_threads)).
+    /// Returns the number of threads that `profile-N` does not sample
+    /// ([`Host::unsampled_threads`](crate::Host::unsampled_threads)).
     fn unsampled_threads(&self) -> u32;
 
     /// Returns the counters.
@@ -152,7 +154,7 @@ pub trait Tracer: Sync {
     /// afterwards.
     fn adding_functions(&self, add: &mut dyn FnMut());
 
-    /// As [`Dtrace::add_function`](crate::Dtrace::add_function).
+    /// Like [`Dtrace::add_function`](crate::Dtrace::add_function).
     fn add_function(
         &self,
         consumer: ConsumerId,

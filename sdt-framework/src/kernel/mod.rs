@@ -111,11 +111,11 @@ impl Kernel for Unknown {
 /// The interface of D programs to the kernel. All functions run in probe context, unless they state otherwise: they take no
 /// lock, allocate nothing, do not fault, and call nothing that can have a probe.
 ///
-/// Two functions are required, the others are optional. A program that uses one that the kernel does not have is stopped with
-/// an illegal operation, as in DTrace.
+/// Two functions are required, the others are optional. A program that uses a function that the kernel does not implement is
+/// stopped with an illegal operation, as in DTrace.
 ///
-/// Memory safety does not depend on the answers: a wrong answer makes a wrong trace. A function of the framework that waits or
-/// frees memory refuses if it is called here ([`ProbeContext`](crate::ProbeContext)).
+/// Memory safety does not depend on the results: a wrong result makes a wrong trace. A function of the framework that waits or
+/// frees memory returns an error if it is called here ([`ProbeContext`](crate::ProbeContext)).
 pub trait Kernel {
     /// Returns the nanoseconds since boot.
     fn timestamp(&self) -> u64;
@@ -223,8 +223,8 @@ pub trait Kernel {
     }
 
     /// Passes the declarations of a module to `show`, for consumers. Not called in probe context. `index` counts the modules that
-    /// declare anything from 0. By default, only the image of this framework is known. A kernel that loads modules keeps the
-    /// content of the section `.sdt_types` of their files.
+    /// declare anything from 0. By default, passes only the declarations of the image that contains this framework. A kernel that
+    /// loads modules keeps the content of the section `.sdt_types` of their files.
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
         if let Some(sdt_core::Declared { module, text }) =
             sdt_core::declared().filter(|_| index == 0)

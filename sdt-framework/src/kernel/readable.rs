@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 /// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::smp::Machine::kernel). A kernel that supports more can
 /// call this one in its own [`load`](Kernel::load).
 ///
-/// Without it, D can print an argument that is an address, but reading from it is an invalid address.
+/// Without it, D can print an argument that is an address, but a read at that address is a fault (invalid address).
 ///
 /// ```
 /// use sdt_framework::kernel::{Kernel as _, Readable};
@@ -99,7 +99,7 @@ mod tests {
         let text: &'static [u8; 16] = Box::leak(Box::new(*b"0123456789abcdef"));
         let start = text.as_ptr().expose_provenance();
         let ranges = Box::leak(Box::new([start + 2..start + 6, start + 6..start + 8, 0..0]));
-        // SAFETY: it is leaked.
+        // SAFETY: the memory is leaked, so it stays mapped and readable.
         let readable = unsafe { Readable::new(ranges) };
         for from in 0..16 {
             for length in 0..16 - from {
@@ -108,7 +108,7 @@ mod tests {
                 let is_in =
                     |range: &Range<usize>| range.contains(&from) && from + length <= range.end;
                 let expected = is_in(&(2..6)) || is_in(&(6..8));
-                // At the end, nothing is read, which is harmless.
+                // A read of 0 bytes is harmless, whatever it returns.
                 let read = readable.load((start + from) as u64, into);
                 assert!(read == expected || length == 0, "{length} bytes at {from}");
                 let expected =

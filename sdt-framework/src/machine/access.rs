@@ -12,7 +12,8 @@ use super::work::{BYTE, LINE, OWN};
 use crate::base::word::{self, Word};
 use crate::kernel::Kernel;
 
-/// Bytes that were read at once, since the next ones are probably asked for next.
+/// A cache of the bytes that were read last. Programs usually read the bytes of a string in order, so several bytes are read at a
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     bytes: [u8; Self::SIZE],
@@ -21,7 +22,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Most bytes that are read at once.
+    /// The largest number of bytes that are read at a time.
     pub(crate) const SIZE: usize = 32;
 }
 
@@ -42,7 +43,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// The budget is used up.
+    /// Sets the remaining budget to 0, and returns the fault.
     #[cold]
     fn exhausted(&self) -> Stop {
         self.work.set(0);
@@ -54,7 +55,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.charge(u64::from(self.kernel.costs().user) + bytes / 8)
     }
 
-    /// The byte at an address.
+    /// Returns the byte at an address, from the cursor if it contains that byte.
     #[inline]
     pub(crate) fn byte(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
         self.charge(BYTE)?;
@@ -65,7 +66,7 @@ impl<K: Kernel> Firing<'_, K> {
         cursor.bytes.get(at as usize).copied().ok_or(bad_address(address))
     }
 
-    /// The bytes from an address on that were read with the one that is there: at least that one.
+    /// Returns the bytes of the cursor from an address on, at least one. Reads them if the cursor does not contain the address.
     #[inline]
     pub(crate) fn line<'c>(
         &mut self,
@@ -82,14 +83,14 @@ impl<K: Kernel> Firing<'_, K> {
         self.charge(LINE)?;
         (cursor.start, cursor.length) = (address, 0);
         if Place::of(address).is_none() {
-            // All of a line is there, or some of it is not to be read.
+            // Reads a whole aligned line. If a part of it is unreadable, the code below reads only one byte.
             let start = address & !(most - 1);
             if self.load_kernel(start, &mut cursor.bytes).is_ok() {
                 (cursor.start, cursor.length) = (start, most);
                 return self.byte(cursor, address);
             }
         } else if self.own_length(address) == Some(0) {
-            // A string that fills its variable ends after the last byte.
+            // The address is the end of the object. A string that fills its variable has no NUL, and ends here.
             (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
             return Ok(0);
         } else if let Some(length) = self.own_length(address) {
@@ -110,11 +111,11 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(byte)
     }
 
-    /// Reads bytes from any address, as far as the consumer may.
+    /// Reads bytes at any address that the consumer may read.
     ///
     /// # Errors
     ///
-    /// A fault: they cannot be read, or may not be.
+    /// A fault if the bytes cannot be read, or if the consumer may not read them.
     pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
         if into.is_empty() {
             return Ok(());
@@ -186,7 +187,7 @@ impl<K: Kernel> Firing<'_, K> {
         word::read(words, offset, into)
     }
 
-    /// Writes bytes to where a program may write: scratch space, and variables.
+    /// Writes bytes to memory of the program: scratch space or a variable.
     pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Stop> {
         self.charge(OWN + from.len() as u64)?;
         self.store_own(address, from).ok_or(bad_address(address))
@@ -213,7 +214,7 @@ impl<K: Kernel> Firing<'_, K> {
         word::write(words, offset, from)
     }
 
-    /// Whether bytes can be written.
+    /// Returns a fault unless the program can write these bytes.
     pub(crate) fn check_store(&self, address: u64, length: u64) -> Result<(), Stop> {
         let writable = Place::of(address).is_some_and(|place| {
             place.is_ok_and(|place| !matches!(place.region, Region::Literals | Region::Text))
@@ -259,14 +260,14 @@ impl<K: Kernel> Firing<'_, K> {
         self.write(address, bytes.get(..count as usize).unwrap_or_default())
     }
 
-    /// Copies bytes, however the two places lie to each other.
+    /// Copies bytes. The two ranges may overlap.
     pub(crate) fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
         const PART: u64 = 64;
         self.check_store(to, length)?;
         let mut part = [0; PART as usize];
         // Bytes must be read before they are overwritten.
         let backward = from < to && to < from.saturating_add(length);
-        // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
+        // A program can copy a literal or a text with the full size of a string (`strsize`). The bytes after the end are zeroes.
         let there = match Place::of(from) {
             Some(Ok(Place { region: Region::Literals, .. })) => self.own_length(from).unwrap_or(0),
             Some(Ok(Place { region: Region::Text, .. })) => {
@@ -288,7 +289,8 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// Copies like [`copy`](Self::copy), for a store to a place of its own type (`copys`): after the end of a string, zeroes follow.
+    /// Copies like [`copy`](Self::copy), and writes zeroes after the end of a source object that is shorter than `length` (the
+    /// instruction `copys`).
     pub(crate) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
         self.check_store(to, length)?;
         let there = self.own_length(from).map_or(length, |there| there.min(length));
@@ -303,8 +305,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// Copies a string of at most `most` bytes, its zero included if there is room for it. Returns how many
-    /// bytes were copied, the zero not counted.
+    /// Copies a string of at most `most` bytes, with its NUL if the NUL fits. Returns the number of copied bytes without the NUL.
     pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
         let mut at = 0;
@@ -345,7 +346,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(limit)
     }
 
-    /// Compares strings as `strncmp` does; one at 0 is empty.
+    /// Compares strings as `strncmp` does; a string at address 0 is empty.
     pub(crate) fn compare(&mut self, one: u64, other: u64, limit: u64) -> Result<i64, Stop> {
         if one == other {
             return Ok(0);
@@ -378,7 +379,7 @@ impl<K: Kernel> Firing<'_, K> {
         if start == 0 { Ok(&[0]) } else { self.line(cursor, start.wrapping_add(at)) }
     }
 
-    /// Takes scratch space, with zeroes in it; returns its address.
+    /// Allocates scratch space that is filled with zeroes. Returns its address.
     pub(crate) fn allocate(&mut self, size: u64, aligned: bool) -> Result<u64, Stop> {
         let full = Stop::new(Fault::NoScratch);
         let start = if aligned { self.used.next_multiple_of(8) } else { self.used };
@@ -396,7 +397,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
     }
 
-    /// Returns whether this number of bytes of scratch space is left.
+    /// Returns a fault if less than this number of bytes of scratch space is left.
     pub(crate) fn check_scratch(&self, size: u64) -> Result<(), Stop> {
         let left = self.room.scratch.len().saturating_sub(self.used);
         if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
@@ -435,21 +436,20 @@ impl<K: Kernel> Firing<'_, K> {
         found.ok_or(Stop::new(Fault::IllegalOperation))
     }
 
-    /// Reads what a value by reference refers to, all of `into`.
+    /// Reads the object of a value by reference, and fills all of `into`.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or may not be.
+    /// A fault if the memory cannot be read, or if the consumer may not read it.
     pub fn fetch(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
         self.read(address, into)
     }
 
-    /// Reads a string into `into`, as far as there is room; returns how many bytes it has, its zero included
-    /// if there is room for it.
+    /// Reads a string into `into`, as much as fits. Returns the number of bytes, with the NUL if the NUL fits.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or may not be.
+    /// A fault if the memory cannot be read, or if the consumer may not read it.
     pub fn fetch_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Stop> {
         let mut cursor = Cursor::default();
         let mut at = 0;

@@ -1,10 +1,9 @@
-//! Addresses that programs see.
+//! The addresses that programs use.
 //!
-//! A register of DIF holds 64 bits, and an address of the kernel is one like any other number. What belongs
-//! to the program itself (scratch, variables, strings) has addresses too, but made-up ones: the upper byte is
-//! [`OURS`], which no kernel's memory has (on x86_64, aarch64 and riscv64 such addresses are not canonical;
-//! on machines of 32 bits there are none). So nothing that a program computes leads from one to the other,
-//! and the memory of the program is only ever reached through slices.
+//! A register of DIF has 64 bits. An address in the kernel is a number like any other. The program's own objects (scratch space,
+//! variables, strings) have artificial addresses: the upper byte is [`OURS`], which no kernel address has (on x86_64, aarch64 and
+//! riscv64 such addresses are not canonical; on 32-bit machines they do not exist). So no address refers to both kinds of memory,
+//! and the machine accesses the program's own memory only through slices.
 
 /// The upper byte of addresses that are not the kernel's.
 pub const OURS: u8 = 0x44;
@@ -13,13 +12,13 @@ pub const OURS: u8 = 0x44;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
-    /// Scratch space of this firing.
+    /// Scratch space of this hit.
     Scratch = 1,
     /// Strings of programs; they cannot be written.
     Literals = 2,
     /// A global variable that is held by reference.
     Global = 3,
-    /// A clause-local one, of this CPU.
+    /// A clause-local variable of this CPU that is held by reference.
     Local = 4,
     /// The value of a dynamic variable.
     Dynamic = 5,
@@ -44,7 +43,7 @@ const OFFSET: u32 = 24;
 pub const MOST: u32 = (1 << OFFSET) - 1;
 
 impl Place {
-    /// The beginning of an item; of its number 24 bits count.
+    /// Returns the beginning of an item. Only the lower 24 bits of `item` are used.
     pub const fn start(region: Region, item: u32) -> Self {
         Self { region, item: item & MOST, offset: 0 }
     }
@@ -77,7 +76,7 @@ impl Place {
     }
 }
 
-/// An address that is [`OURS`] and leads nowhere.
+/// The error for an address that has the upper byte [`OURS`], but no valid region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 

@@ -9,7 +9,7 @@ use super::work::NUMBER;
 use super::{simple, text};
 use crate::kernel::{Kernel, Number};
 
-/// Most frames that are counted for a depth.
+/// The largest number of frames that are counted for the depth of a stack.
 pub(crate) const DEEPEST: usize = 256;
 
 impl<K: Kernel> Firing<'_, K> {
@@ -37,7 +37,8 @@ impl<K: Kernel> Firing<'_, K> {
         if self.access.kernel { Ok(()) } else { Err(Stop::new(Fault::KernelPrivilege)) }
     }
 
-    /// Returns the value of a variable that is no array. It needs the same rights as in `dtrace_dif_variable`.
+    /// Returns the value of a built-in variable that is not an array. The consumer needs the same rights as in
+    /// `dtrace_dif_variable`.
     pub(crate) fn builtin(&mut self, variable: Builtin) -> Result<u64, Stop> {
         let number = match variable {
             Builtin::Timestamp => return Ok(self.timestamp()),
@@ -103,7 +104,7 @@ impl<K: Kernel> Firing<'_, K> {
             .ok_or(Stop::new(Fault::IllegalOperation))
     }
 
-    /// The time of the firing: the same in all clauses.
+    /// Returns the time of the hit, which is the same in all clauses.
     pub fn timestamp(&mut self) -> u64 {
         let kernel = self.kernel;
         *self.timestamp.get_or_insert_with(|| kernel.timestamp())

@@ -13,17 +13,17 @@ use super::op::Shape;
 use super::source::Source;
 use crate::base::word;
 
-/// Most bytes of a variable that is held by reference (`dtrace_statvar_maxsize`, dtrace.c).
+/// The largest size in bytes of a variable that is held by reference (`dtrace_statvar_maxsize`, dtrace.c).
 pub const VARIABLE_SIZE: u32 = 16 * 1024;
 
-/// A variable as it was declared: room for one.
+/// An entry of a table of variables: the declaration of a variable, or free.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
     state: State,
     /// Whether it has keys.
     keyed: bool,
     pub(crate) shape: Shape,
-    /// The index of its word, or of the word before its value.
+    /// The index of its word if it is a number, otherwise of the word that marks NULL, before its value.
     pub(crate) at: u32,
     /// Flags of its type, and its size.
     ty: (u8, u32),
@@ -47,9 +47,9 @@ impl Declared {
 
 /// The variables of one consumer.
 ///
-/// All room is the caller's: a table for each scope, whose length is how many variables there can be, and
-/// the [`Memory`] that their values and all strings go into. Programs are checked one at a time; those that
-/// were taken before may run meanwhile.
+/// The caller provides the memory: a table for each scope, whose length is the largest number of variables, and the [`Memory`]
+/// for the values of variables and for all strings. Programs are checked one at a time; programs that were accepted before may
+/// run meanwhile.
 #[derive(Debug)]
 pub struct Declarations<'a> {
     pub(crate) platform: Platform,
@@ -58,7 +58,7 @@ pub struct Declarations<'a> {
     threads: &'a mut [Declared],
     locals: &'a mut [Declared],
     used: Used,
-    /// The number of the check that runs, or that ran last.
+    /// The number of the current check, or of the latest one.
     check: u32,
 }
 
@@ -70,7 +70,7 @@ struct Used {
     locals: usize,
 }
 
-/// Room for variables and strings: words, and entries of the tables of global, thread-local and clause-local ones.
+/// The memory for variables and strings: words, and the entries of the tables of global, thread-local and clause-local variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) literals: usize,
@@ -80,7 +80,8 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Returns the greatest size that a program adds. `seen` marks the counted variables of each scope.
+    /// Adds the largest size that the variables and strings of a program can take. `seen` marks the counted variables of each
+    /// scope.
     pub(crate) fn add(&mut self, source: &impl Source, seen: [&mut [bool]; 3]) {
         self.literals = self.literals.saturating_add(source.strings().len().div_ceil(8));
         let [globals, threads, locals] = seen;
@@ -104,7 +105,7 @@ impl Extent {
         }
     }
 
-    /// The number of variables of each scope that need places.
+    /// Increases the number of variables of each scope to the number that this program needs.
     pub(crate) fn count(&mut self, source: &impl Source) {
         for variable in source.variables() {
             let Some((scope, index)) = place_of(&variable) else { continue };
@@ -119,7 +120,7 @@ impl Extent {
     }
 }
 
-/// The scope of a variable of a program's, and its index there.
+/// Returns the scope of a variable, and its index in the table of that scope. `None` for a variable of the kernel.
 fn place_of(variable: &Variable) -> Option<(VarScope, usize)> {
     let number = u16::try_from(variable.id).ok()?;
     let index = number.checked_sub(VAR_OTHER_USER)?;
@@ -127,8 +128,8 @@ fn place_of(variable: &Variable) -> Option<(VarScope, usize)> {
 }
 
 impl<'a> Declarations<'a> {
-    /// Returns empty declarations. The numbers of subroutines and of the kernel's variables are those of a platform:
-    /// the one for which the programs were compiled.
+    /// Returns empty declarations. The numbers of subroutines and of built-in variables depend on the platform for which the
+    /// programs were compiled.
     pub fn new(
         platform: Platform,
         memory: &'a Memory<'a>,
@@ -139,7 +140,7 @@ impl<'a> Declarations<'a> {
         for declared in globals.iter_mut().chain(&mut *threads).chain(&mut *locals) {
             *declared = Declared::NONE;
         }
-        // Whatever another consumer has left there is not for this one.
+        // Clears the data of the previous consumer of this memory.
         let extents = memory.globals.extents.iter().chain(memory.locals.extents);
         extents.chain(memory.literals).for_each(|word| word.set(0));
         Self { platform, memory, globals, threads, locals, used: Used::default(), check: 0 }
@@ -206,7 +207,7 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    /// Runs a check that declares variables and strings; if it fails, none of them is left.
+    /// Runs a check that declares variables and strings. If the check fails, removes its declarations.
     pub(crate) fn attempt<T, E>(
         &mut self,
         check: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -273,7 +274,7 @@ impl<'a> Declarations<'a> {
         Ok(())
     }
 
-    /// Keeps a table of strings; returns the address of its beginning.
+    /// Copies a table of strings to the memory. Returns the address of the copy.
     pub(crate) fn keep_strings(&mut self, strings: &[u8]) -> Result<u64, Problem> {
         let offset = self.used.literals.checked_mul(8).ok_or(Problem::NoRoomForStrings)?;
         let end = offset.checked_add(strings.len()).ok_or(Problem::NoRoomForStrings)?;
@@ -308,7 +309,7 @@ fn shape(ty: &DifType) -> Result<Shape, Problem> {
     }
 }
 
-/// Whether a variable is declared as it was before. A size of 0 says nothing, as in DTrace.
+/// Checks that a new declaration of a variable agrees with the existing one. A size of 0 agrees with every size, as in DTrace.
 fn agree(declared: &Declared, keyed: bool, shape: Shape, ty: (u8, u32)) -> Result<(), Problem> {
     if declared.keyed != keyed {
         return Err(Problem::ChangedKind);
@@ -326,8 +327,8 @@ fn agree(declared: &Declared, keyed: bool, shape: Shape, ty: (u8, u32)) -> Resul
     if size != 0 && size_before != size { Err(Problem::ChangedSize) } else { Ok(()) }
 }
 
-/// Allocates and clears the words of a variable: one for a number; for a value by reference one that contains whether it is
-/// NULL, and those of the value.
+/// Allocates and clears the words of a variable: one word for a number; for a value by reference, one word that marks NULL, and
+/// the words of the value. Returns the index of the first word.
 fn place(
     statics: &Statics<'_>,
     used: &mut usize,

@@ -23,14 +23,14 @@ pub(super) struct Decoder<'s, 'd, 'm, S> {
     /// Address of the table of strings.
     strings: u64,
     permitted: bool,
-    /// It has no effect that could differ between runs.
+    /// Whether the decoded instructions allow the result to be cached as a predicate.
     pub(super) cacheable: bool,
     pub(super) sizes: Sizes,
 }
 
 impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
-    /// Returns a decoder for a program of this number of instructions, with its strings at this address, that may or
-    /// may not use destructive subroutines.
+    /// Returns a decoder for a program with this number of instructions, and with its strings at this address. `permitted`:
+    /// whether the program may use destructive subroutines.
     pub(super) fn new(
         source: &'s S,
         declarations: &'d Declarations<'m>,
@@ -49,7 +49,7 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
         }
     }
 
-    /// The next one, which is the `pc`th.
+    /// Decodes the next instruction, whose index is `pc`.
     pub(super) fn decode(&mut self, pc: u32, instr: Instr) -> Result<Op, Problem> {
         let number = (instr.0 >> 24) as u8;
         let opcode = instr.opcode().ok_or(Problem::Opcode(number))?;
@@ -128,7 +128,7 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
         let (index, rd) = (source(instr.r2())?, target(instr)?);
         self.cacheable = false;
         match Builtin::from_number(instr.r1().into()) {
-            // The kernel has none that every thread has.
+            // The kernel has no thread-local arrays.
             _ if opcode == Opcode::Ldta => Err(Problem::Array(instr.r1())),
             Some(Builtin::Args) => Ok(Op::Args(index, rd)),
             Some(Builtin::Uregs) => Ok(Op::UserRegister(index, rd)),
@@ -186,7 +186,7 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
             return Ok(Op::Lock(question, rd));
         }
         match subr {
-            // They look into structures of one kernel: messages, devices, open files.
+            // These subroutines read structures of a particular kernel: messages, devices, open files.
             Subr::Msgdsize | Subr::Msgsize | Subr::DdiPathname | Subr::Getf => {
                 return Err(Problem::Unsupported(subr));
             }

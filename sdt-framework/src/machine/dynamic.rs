@@ -1,19 +1,22 @@
 //! Dynamic variables: thread-local ones, and elements of associative arrays.
 //!
-//! Each is in a chunk, and the chunks are in a hash table whose chains are lists without locks. Removing a variable marks its own
-//! link, so that no chunk can be inserted after it; the next search that passes unlinks it (Michael, "High performance dynamic
-//! lock-free hash tables and list-based sets", SPAA 2002). dtrace.c takes a lock for each bucket for removals instead.
+//! Each variable is in a chunk, and the chunks are in a hash table whose chains are lists without locks. To remove a variable, a
+//! CPU marks the link in its chunk, so that no chunk can be inserted after it; the next search that passes the chunk unlinks it
+//! (Michael, "High performance dynamic lock-free hash tables and list-based sets", SPAA 2002). dtrace.c takes a lock for each
+//! bucket for removals instead.
 //!
 //! Another CPU can still read a removed chunk, so it is not reused at once. As in dtrace.c it is *dirty* first.
 //! [`Dynamic::clean`], which a thread calls from time to time, makes it *rinsing* while every CPU leaves probe context, and then
-//! *clean*. A CPU takes chunks from its own list of free ones, then its clean ones, then those of other CPUs. Without a chunk,
-//! the assignment is a drop, counted by the state of the chunks. With one CPU, a removed chunk is free at once.
+//! *clean*. A CPU takes a chunk from its own list of free chunks, then from its clean chunks, then from the lists of other CPUs.
+//! If there is none, the assignment is a drop; there is a counter for each state of the chunks. With one CPU, a removed chunk is
+//! free at once.
 
 use super::work::{LINK, MAKE};
 use crate::base::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
 use crate::base::word::{self, Word};
 
-/// Words of a chunk that are not keys or value: the hash, and how many words the keys and bytes the value has.
+/// The number of words of a chunk before its keys and its value: the hash, and a word with the number of words of the keys and
+/// the number of bytes of the value.
 pub(crate) const HEADER: usize = 2;
 
 /// Returns the number of words of a key: a number (0 bytes), or a value of this size.
@@ -57,14 +60,14 @@ impl Default for PerCpu {
     }
 }
 
-/// Variables that found no room.
+/// The numbers of dynamic variables that were dropped, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DynamicDrops {
-    /// There was no chunk, or the variable was larger than a chunk.
+    /// No chunk was free, dirty or rinsing, or the variable was larger than a chunk.
     pub empty: u64,
-    /// Without a free chunk, but with dirty ones.
+    /// No chunk was free, but some were dirty.
     pub dirty: u64,
-    /// Removed chunks were being cleaned.
+    /// No chunk was free, but some were rinsing.
     pub rinsing: u64,
 }
 
@@ -73,9 +76,9 @@ pub struct DynamicDrops {
 pub struct Dynamic<'a> {
     /// The first chunk of each chain.
     buckets: &'a [AtomicU32],
-    /// The next chunk of the chain that a chunk is in, and whether it has been removed.
+    /// For each chunk, the link to the next chunk of its chain, with a mark if the chunk itself was removed.
     chain: &'a [AtomicU32],
-    /// The next chunk of the list that a chunk is in.
+    /// For each chunk, the link to the next chunk of its list.
     list: &'a [AtomicU32],
     words: &'a [Word],
     chunk: usize,
@@ -95,14 +98,14 @@ const fn chunk(link: u32) -> Option<u32> {
     (link >> 1).checked_sub(1)
 }
 
-/// A search passed more than a clause may look at.
+/// The error for a search that exceeds the budget.
 #[derive(Debug)]
 pub(crate) struct Endless;
 
 /// The result of a search.
 enum Found<'a> {
     Chunk(u32),
-    /// Nowhere; what was the first of the chain then, and the chain.
+    /// The variable does not exist: the link to the first chunk of the chain at the time of the search, and the chain.
     None(u32, &'a AtomicU32),
 }
 
@@ -115,7 +118,7 @@ pub(crate) struct Key<'k> {
 
 impl<'k> Key<'k> {
     pub(crate) fn new(words: &'k [u64]) -> Self {
-        // Multiplication and rotation, as hashes of words go; no chain is long if it spreads well.
+        // A usual hash for words: multiplication and rotation.
         let hash = words.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| {
             (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
         });
@@ -124,10 +127,9 @@ impl<'k> Key<'k> {
 }
 
 impl<'a> Dynamic<'a> {
-    /// Takes memory, and divides the chunks among the CPUs. A chunk has as many words as `chunk` says: the
-    /// largest [`chunk_words`](super::Program::chunk_words) of all programs. There are as many chunks as
-    /// `chain`, `list` and `words` all have room for, and not more than 2^24 - 1. Without any, and without
-    /// buckets, every variable is a drop.
+    /// Creates the variables in this memory, and divides the chunks among the CPUs. A chunk has `chunk` words: the largest
+    /// [`chunk_words`](super::Program::chunk_words) of all programs. The number of chunks is the largest for which `chain`,
+    /// `list` and `words` have room, at most 2^24 - 1. Without chunks or buckets, every assignment is a drop.
     pub fn new(
         buckets: &'a [AtomicU32],
         chain: &'a [AtomicU32],
@@ -140,7 +142,7 @@ impl<'a> Dynamic<'a> {
         let count = chain.len().min(list.len()).min(words.len().checked_div(chunk).unwrap_or(0));
         let count = count.min(super::address::MOST as usize);
         buckets.iter().chain(chain).chain(list).for_each(|link| link.store(0, Ordering::Relaxed));
-        // Whatever another consumer has left there is not for this one.
+        // Clears the data of the previous consumer of this memory.
         words.iter().for_each(|word| word.set(0));
         for cpu in cpus {
             for list in [&cpu.free, &cpu.clean, &cpu.dirty, &cpu.rinsing] {
@@ -157,7 +159,7 @@ impl<'a> Dynamic<'a> {
         this
     }
 
-    /// Words that a chunk has.
+    /// Returns the number of words of a chunk.
     pub const fn chunk_words(&self) -> usize {
         self.chunk
     }
@@ -167,7 +169,7 @@ impl<'a> Dynamic<'a> {
         start.and_then(|start| self.words.get(start..)?.get(..self.chunk)).unwrap_or_default()
     }
 
-    /// The value of the variable in a chunk: its words, and how many bytes it has.
+    /// Returns the value of the variable in a chunk: its words, and its size in bytes.
     pub(crate) fn value(&self, chunk: u32) -> Option<(&'a [Word], u32)> {
         let words = self.words(chunk);
         let sizes = words.get(1)?.get();
@@ -209,7 +211,7 @@ impl<'a> Dynamic<'a> {
             let chunk = match made {
                 Some(chunk) => chunk,
                 None => {
-                    // The free ones of each CPU may have to be looked through.
+                    // The search for a free chunk may visit the lists of every CPU.
                     let lists = 4 * self.cpus.len() as u32;
                     take(work, MAKE.saturating_add(lists).saturating_add(self.chunk as u32))?;
                     let Some(chunk) = self.make(cpu, key, size) else { return Ok(None) };
@@ -226,8 +228,8 @@ impl<'a> Dynamic<'a> {
             if linked.is_ok() {
                 return Ok(Some(chunk));
             }
-            // Another CPU was faster, and no CPU has seen this chunk. It cannot go back to a list of free ones, from which CPUs only
-            // take while probes fire.
+            // Another CPU was faster. No CPU has seen this chunk, but it must not return to a list of free chunks: while probes
+            // fire, CPUs only remove chunks from these lists (see `pop`).
             match self.search(cpu, key, work).inspect_err(|_| self.retire(cpu, chunk))? {
                 Some(Found::None(now, chain)) => (first, bucket) = (now, chain),
                 Some(Found::Chunk(found)) => {
@@ -246,23 +248,23 @@ impl<'a> Dynamic<'a> {
     pub(crate) fn remove(&self, cpu: usize, key: Key<'_>, work: &mut u32) -> Result<(), Endless> {
         let Some(Found::Chunk(chunk)) = self.search(cpu, key, work)? else { return Ok(()) };
         let Some(next) = self.chain.get(chunk as usize) else { return Ok(()) };
-        // Release: what was written to the variable was written before it was removed.
+        // Release: all stores to the variable happen before its removal.
         if next.fetch_or(MARK, Ordering::AcqRel) & MARK == 0 {
-            // Unlinks it on the way, unless another CPU does.
+            // This search unlinks the chunk, unless another CPU does.
             self.search(cpu, key, work)?;
         }
         Ok(())
     }
 
-    /// Looks for a variable, and unlinks those on the way that have been removed. `None`: there is no table. What
-    /// is passed on the way is work: keys can be chosen so that all are in one chain.
+    /// Searches for a variable, and unlinks removed variables that it passes. Returns `None` if there are no buckets. Subtracts
+    /// units of `work` for each variable that it passes, because a program can choose keys that are all in one chain.
     fn search(
         &self,
         cpu: usize,
         key: Key<'_>,
         work: &mut u32,
     ) -> Result<Option<Found<'a>>, Endless> {
-        // The upper bits of its lower half choose: a multiplication in place of a division.
+        // The upper bits of the lower half of the hash select the bucket: a multiplication instead of a division.
         let index = (key.hash as u32 as u64 * self.buckets.len() as u64) >> 32;
         let Some(bucket) = self.buckets.get(index as usize) else { return Ok(None) };
         'again: loop {
@@ -367,10 +369,10 @@ impl<'a> Dynamic<'a> {
         None
     }
 
-    /// A chunk has been unlinked.
+    /// Makes an unlinked chunk available again: with one CPU at once, otherwise after [`clean`](Self::clean).
     fn retire(&self, cpu: usize, chunk: u32) {
         match self.cpus {
-            // Nobody else can be looking at it.
+            // No other CPU can read the chunk.
             [only] => self.push(&only.free, chunk),
             cpus => {
                 if let Some(cpu) = cpus.get(cpu) {
@@ -392,8 +394,8 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Takes the first chunk of a list. No chunk comes back to a list of free ones before every CPU has left
-    /// probe context, so a link that was read is still the right one if the first chunk is the same.
+    /// Removes the first chunk of a list. A chunk returns to a list of free chunks only after every CPU has left probe context.
+    /// So if the first chunk has not changed, its link has not changed either.
     fn pop(&self, list: &AtomicU32) -> Option<u32> {
         let mut first = list.load(Ordering::Acquire);
         loop {
@@ -406,7 +408,7 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Makes chunks of removed variables usable again. Not probe context; one at a time.
+    /// Makes the chunks of removed variables usable again. Called outside probe context, by one thread at a time.
     ///
     /// `sync` returns after every CPU has been outside probe context: [`Host::sync`](crate::Host::sync).
     pub fn clean(&self, sync: impl FnOnce()) {
@@ -486,7 +488,7 @@ fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
     left.map(drop).ok_or(Endless)
 }
 
-/// Not a read-modify-write, because only the CPU itself counts.
+/// Increments a counter. This needs no atomic read-modify-write, because only one CPU writes the counter.
 fn count(count: &AtomicCount) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! A probe fires, for one consumer, on one CPU: what its programs share. Probe context.
+//! The data that the programs of a consumer share at a hit on one CPU. Probe context.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -8,9 +8,9 @@ use super::token::Token;
 use super::work::WORK;
 use crate::kernel::Kernel;
 
-/// A probe fires, for one consumer, on one CPU.
+/// A hit of a probe, for one consumer, on one CPU.
 ///
-/// For each clause [`begin`](Self::begin), then its predicate and the programs of its actions.
+/// For each clause, call [`begin`](Self::begin), then run its predicate and the programs of its actions.
 #[derive(Debug)]
 pub struct Firing<'a, K> {
     pub(crate) kernel: &'a K,
@@ -22,7 +22,7 @@ pub struct Firing<'a, K> {
     pub(crate) epid: u32,
     /// Bytes of scratch space that have been allocated.
     pub(crate) used: usize,
-    /// Units of work that it may do yet.
+    /// The units of work that are left.
     pub(crate) work: Cell<u32>,
     /// The number of speculations, all of which `speculation()` may have to check.
     pub(crate) speculations: usize,
@@ -68,7 +68,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.token = None;
     }
 
-    /// The next clause: scratch space is empty, and it has a whole budget of its own.
+    /// Begins the next clause: empties scratch space, and sets the whole budget.
     pub fn begin(&mut self, epid: u32) {
         self.work.set(WORK);
         self.begin_within(epid);
@@ -81,7 +81,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped = false;
     }
 
-    /// A dynamic variable had no room.
+    /// Notes that there was no room for a dynamic variable of this clause.
     pub(super) const fn drop_record(&mut self) {
         self.dropped = true;
     }
@@ -91,7 +91,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped
     }
 
-    /// A variable of the thread changes: a predicate that was false for this thread may be true now (`t_predcache`).
+    /// Clears the predicate cache of the thread, because a thread-local variable changes: a predicate that was false for this
+    /// thread may be true now (`t_predcache`).
     pub(crate) fn forget_predicate(&self) {
         if let Some(cache) = self.kernel.predicate_cache() {
             cache.store(0, Ordering::Relaxed);

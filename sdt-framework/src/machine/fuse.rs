@@ -5,16 +5,16 @@
 
 use super::op::{Op, Slot};
 
-/// Fuses what can be in a program that was checked.
+/// Fuses the instructions of a validated program.
 pub(crate) fn fuse(program: &mut [Slot]) {
-    // Back to front: what follows, and where branches lead to, is done with.
+    // Back to front, so that the following instructions and the targets of branches are fused already.
     for at in (0..program.len()).rev() {
         let Some((&mut Slot(ref mut op), rest)) =
             program.get_mut(at..).and_then(<[Slot]>::split_first_mut)
         else {
             return;
         };
-        // Ops are numbered from the beginning, `rest` begins behind this one.
+        // Branches count from the beginning of the program; `rest` begins after the current instruction.
         let later = |to: u32| (to as usize).checked_sub(at + 1).and_then(|to| rest.get(to));
         let next = |distance: usize| rest.get(distance).map(|Slot(op)| *op);
         let fused = match (*op, next(0), next(1)) {

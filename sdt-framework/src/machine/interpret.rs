@@ -41,7 +41,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let mut compared = Compared::NOTHING;
         let mut tuple = None;
         let mut pc = 0;
-        // Read where it lies: what an instruction does not have is not loaded.
+        // Matches the instruction in place, so that only the operands of its kind are loaded.
         while let Some(Slot(op)) = program.ops.get(pc) {
             let failed = |stop: Stop| stop.failure(pc);
             match *op {
@@ -122,7 +122,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         Err(Stop::new(Fault::IllegalOperation).failure(program.ops.len()))
     }
 
-    /// An instruction that takes its time.
+    /// Executes an instruction that `interpret` does not execute itself, because it takes longer.
     #[inline(never)]
     fn step(&mut self, op: &Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
         self.charge(match op {
@@ -183,7 +183,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
                 tuple.clear();
                 return Ok(());
             }
-            // All others are done where they are met.
+            // `interpret` executes all other instructions.
             _ => return Err(Stop::new(Fault::IllegalOperation)),
         };
         regs.set(target, value);
@@ -200,8 +200,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.memory.locals.value(self.cpu, at).ok_or(Stop::new(Fault::IllegalOperation))
     }
 
-    /// Puts the words of a tuple together: for each key its size and what it is, for the variable and the
-    /// thread likewise. `None`: they are more than any chunk has room for.
+    /// Writes the words of the keys of a variable: for each entry of the tuple its size and its value, and the same for the
+    /// number of the variable and for the thread. Returns the number of words; `None` if they do not fit a chunk.
     fn key(&mut self, var: Var, tuple: &Tuple) -> Result<Option<usize>, Stop> {
         let mut at = 0;
         let mut put = |room: &mut [u64], word: u64| {
@@ -245,7 +245,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         Ok(Some(at))
     }
 
-    /// The thread, and how many interrupts it is under (`DTRACE_TLS_THRKEY`).
+    /// Returns the identity of the thread, with the number of nested interrupts in the upper 3 bits (`DTRACE_TLS_THRKEY`).
     fn thread(&self) -> u64 {
         self.kernel.thread() & ((1 << 61) - 1) | u64::from(self.kernel.interrupts() & 7) << 61
     }
@@ -262,7 +262,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         })
     }
 
-    /// Assigns a dynamic variable; 0 takes it away.
+    /// Assigns a dynamic variable; 0 removes it.
     fn store_dynamic(
         &mut self,
         var: Var,
@@ -306,12 +306,12 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let mut work = self.work.get();
         let result = f(&mut work);
         self.work.set(work);
-        // A clause that does too much is stopped.
+        // A clause that exceeds the budget is stopped.
         result.map_err(|Endless| Stop::new(Fault::IllegalOperation))
     }
 }
 
-/// The divisor.
+/// Returns the divisor, or a fault if it is 0.
 fn divisor(value: u64) -> Result<u64, Stop> {
     if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
 }

@@ -1,4 +1,4 @@
-//! Why a program was not taken.
+//! The errors of validation.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub enum Place {
     Instruction(u32),
     /// The entry of the table of variables with this index.
     Variable(u32),
-    /// The whole.
+    /// The DIFO as a whole.
     Whole,
 }
 
@@ -30,7 +30,7 @@ pub enum Place {
 pub enum Problem {
     /// There are no instructions.
     Empty,
-    /// The number of instructions, and the remaining room.
+    /// There is not enough room: the number of instructions, and the number of free slots.
     Long(usize, usize),
     /// No opcode has this number.
     Opcode(u8),
@@ -42,7 +42,7 @@ pub enum Problem {
     WritesZero,
     /// Reserved bits are not zero.
     Reserved,
-    /// A branch to here or before, which might never end.
+    /// A branch to itself or to an earlier instruction, with which the program might never end.
     Backward(u32),
     /// A branch beyond the end.
     Target(u32),
@@ -84,12 +84,11 @@ pub enum Problem {
     Flags(u8),
     /// A variable that is held by reference and has no size.
     NoSize,
-    /// A variable of more bytes than one may have.
+    /// A variable that is larger than the limit.
     Oversized(u32),
     /// A variable that had keys before and now has none, or the other way round.
     ChangedKind,
-    /// A variable of which now an address is held and before was not, or the other way round, or that
-    /// became a string.
+    /// A variable that had another kind of type before: a number, bytes by reference, or a string.
     ChangedType,
     /// A variable that had another size before.
     ChangedSize,

@@ -20,7 +20,7 @@ pub struct Memory<'a> {
     pub string_size: u32,
 }
 
-/// Variables that have their place for as long as the consumer lives.
+/// Variables that keep their place until the consumer closes.
 #[derive(Debug)]
 pub struct Statics<'a> {
     /// For each possible variable that is held by reference, its first word and its size in bytes.
@@ -43,7 +43,7 @@ impl<'a> Statics<'a> {
         start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
     }
 
-    /// Clears words for all CPUs; returns false if there are fewer.
+    /// Clears words for all CPUs. Returns `false` if there are not enough words.
     pub(crate) fn clear(&self, start: usize, end: usize) -> bool {
         (0..self.copies.max(1)).all(|copy| {
             let words = self.of(copy).get(start..end);
@@ -54,7 +54,7 @@ impl<'a> Statics<'a> {
         })
     }
 
-    /// The word of a number.
+    /// Returns the word of a variable that is a number.
     #[inline]
     pub(crate) fn value(&self, copy: usize, at: u32) -> Option<&'a Word> {
         if self.copies == 1 {
@@ -79,8 +79,8 @@ impl<'a> Statics<'a> {
 /// The work space of a hit on one CPU.
 #[derive(Debug)]
 pub struct Room<'a> {
-    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A subroutine can see what the clause before
-    /// has left there, so consumers do not share it.
+    /// Scratch space. At most 2^24 - 1 bytes of it are used, because offsets have 24 bits. A subroutine can read data that an
+    /// earlier clause has written there, so consumers do not share scratch space.
     pub scratch: &'a mut [u8],
     /// The buffer for keys of dynamic variables: as many words as a chunk has.
     pub key: &'a mut [u64],
@@ -108,7 +108,7 @@ impl fmt::Debug for Probe<'_> {
 
 /// The names of a probe.
 pub trait Names {
-    /// Provider, module, function and name, without zero bytes. The same as long as the probe fires. Probe context.
+    /// Returns provider, module, function and name, without zero bytes. They do not change while the probe fires. Probe context.
     fn names(&self) -> [&[u8]; 4];
 }
 
@@ -121,9 +121,9 @@ impl Names for [&[u8]; 4] {
 /// The access rights of programs while a probe fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// All of the kernel's memory, and what runs in it.
+    /// To read all of the kernel's memory, and its built-in variables.
     pub kernel: bool,
-    /// The arguments of this probe.
+    /// To read the arguments of this probe.
     pub args: bool,
     /// To read properties of the running process.
     pub process: bool,
@@ -132,6 +132,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Everything.
+    /// All rights.
     pub const ALL: Self = Self { kernel: true, args: true, process: true, control: true };
 }

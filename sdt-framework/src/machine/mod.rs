@@ -1,42 +1,42 @@
 //! The machine: programs in DIF are checked once, when they are enabled, and run each time that a probe fires.
 //!
-//! It knows the trait [`Kernel`](crate::kernel::Kernel), and nothing of consumers, probes or buffers.
+//! It uses the trait [`Kernel`](crate::kernel::Kernel), and does not depend on consumers, probes or buffers.
 //!
-//! | file | what it is |
+//! | file | task |
 //! |---|---|
 //! | `source` | programs before validation |
-//! | `validate` | checks a DIFO: what passes is a [`Program`], the only thing the machine takes |
-//! | `decode` | checks an instruction, and makes one of the machine's of it |
-//! | `sizes` | how large the dynamic variables of a program are |
-//! | `declare` | which variables there are, and where each has its place |
-//! | `fuse` | makes one instruction of several that often follow each other |
-//! | `simple` | programs that are told without the machine |
-//! | `firing` | a probe fires: what its programs share |
+//! | `validate` | checks a DIFO, and creates a [`Program`], which is all that the machine runs |
+//! | `decode` | checks an instruction, and translates it into an instruction of the machine |
+//! | `sizes` | computes the sizes of a program's dynamic variables |
+//! | `declare` | the declared variables, and the place of each |
+//! | `fuse` | combines instructions that often follow each other into one |
+//! | `simple` | programs that run without the machine |
+//! | `firing` | the data that the programs of a consumer share at a hit |
 //! | `interpret` | runs a program |
 //! | `subr` | the subroutines |
 //! | `dynamic` | thread-local variables and associative arrays |
-//! | `memory`, `address`, `access` | what programs work on, and what their addresses lead to |
-//! | `aggregation` | what aggregating actions count |
-//! | `work` | what each operation counts for in the budget of a hit |
+//! | `memory`, `address`, `access` | the memory of programs, its addresses, and loads and stores |
+//! | `aggregation` | aggregating functions, and the buffers of their values |
+//! | `work` | the cost of each operation in the budget of a hit |
 //!
 //! A program ends: it branches forward only, every length is bounded, and all work of the programs of a hit is charged to one
 //! budget (`work`). It accesses its own memory through slices, and the kernel's memory through
 //! [`Kernel::load`](crate::kernel::Kernel::load). The machine contains no `unsafe`.
 //!
 //! # Differences from dtrace.c
-//! Where a program can tell, which programs by libdtrace do not do:
+//! A program can observe these differences. Programs that libdtrace compiles do not depend on them:
 //! - All registers begin as 0, and so do entries of the tuple that were not pushed.
 //! - A shift takes the count modulo 64; the least integer divided by -1 is itself, with the remainder 0.
-//! - `timestamp` and `walltimestamp` are those of the hit: the same in all of its clauses (but behind `chill`).
-//! - `alloca` gives zeroes, as other allocations of scratch space do.
+//! - `timestamp` and `walltimestamp` are the times of the hit: the same in all of its clauses, except after `chill`.
+//! - `alloca` returns memory that is filled with zeroes, as other allocations of scratch space do.
 //! - A variable is read and written only within its own bounds.
-//! - Scratch space is read and written only as far as it has been allocated in this clause. A subroutine that is given what
-//!   is behind that sees there what it writes itself, or nothing.
-//! - A string that fills its place to the last byte ends there; a literal that is copied as if it were longer, or a
-//!   name of the probe's or the process's, goes on with zeroes.
-//! - With one CPU the chunk of a variable that is removed can be had at once.
-//! - A variable that is larger than any chunk drops the record, as one does that finds no chunk.
-//! - A fault in the middle of an instruction leaves the register that it would have written as it was.
+//! - Scratch space is read and written only as far as it has been allocated in this clause. If a subroutine gets an address after
+//!   that, it can read there only its own output, or nothing.
+//! - A string that fills its place to the last byte ends there. A copy that is longer than a literal, or than a name of the probe
+//!   or of the process, is filled with zeroes.
+//! - With one CPU, the chunk of a removed variable is free at once.
+//! - An assignment to a variable that is larger than any chunk drops the record, as an assignment without a free chunk does.
+//! - An instruction that ends with a fault does not change its target register.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -1,5 +1,4 @@
-//! Programs as the machine has them: decoded once, with every number of a register, a variable and a branch
-//! known to be one.
+//! Decoded programs. All numbers of registers and variables, and all targets of branches, are validated.
 
 use dtrace_abi::dif::{Builtin, Subr};
 
@@ -38,7 +37,7 @@ impl Reg {
     }
 }
 
-/// The registers; `%r0` is one like the others, but nothing that has been validated writes it.
+/// The registers. `%r0` is always 0, because no validated program writes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers([u64; 8]);
 
@@ -94,12 +93,12 @@ pub(crate) enum Shape {
     Value,
     /// This number of bytes, whose address is in the register.
     Bytes(u32),
-    /// A string with this greatest size in bytes, likewise.
+    /// A string of at most this number of bytes, whose address is in the register.
     String(u32),
 }
 
 impl Shape {
-    /// Bytes that it takes.
+    /// Returns the size of the value in bytes.
     pub(crate) const fn size(self) -> u32 {
         match self {
             Self::Value => 8,
@@ -108,15 +107,14 @@ impl Shape {
     }
 }
 
-/// A dynamic variable: its number counted from the first one of a program, and whether every thread has
-/// one of its own.
+/// A dynamic variable: its number, counted from the first number for variables of programs, and whether it is thread-local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Var {
     pub number: u16,
     pub thread: bool,
 }
 
-/// When a branch is taken, by what was compared.
+/// The condition of a branch: the result of the last comparison for which the branch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cond {
@@ -132,24 +130,25 @@ pub(crate) enum Cond {
     LessEqualUnsigned,
 }
 
-/// Two numbers that stand for what was compared last: all that branches ask is how the first one is to the second.
+/// The last comparison: two numbers that have the same order as the compared values. Branches only test their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compared(u64, u64);
 
 impl Compared {
-    /// Before the first comparison: only branches for *greater* and *not equal* are taken.
+    /// The state before the first comparison: only branches for *greater* and *not equal* are taken.
     pub(crate) const NOTHING: Self = Self(1, 0);
 
     pub(crate) const fn numbers(one: u64, other: u64) -> Self {
         Self(one, other)
     }
 
-    /// A number with 0, as `tst` does it: it is equal or greater.
+    /// Returns the comparison of a number with 0 by `tst`: the number is equal or greater.
     pub(crate) const fn tested(value: u64) -> Self {
         Self((value != 0) as u64, 0)
     }
 
-    /// Strings, of which the difference is known: none is below the other for unsigned branches.
+    /// Returns the comparison of two strings with this difference. For unsigned conditions, the first string is never less than
+    /// the second.
     pub(crate) const fn strings(difference: i64) -> Self {
         match difference {
             ..0 => Self(1 << 63, 0),
@@ -158,7 +157,8 @@ impl Compared {
         }
     }
 
-    /// Like dtrace.c, which ignores overflow: the sign of the difference decides.
+    /// Returns whether a branch with this condition is taken. As in dtrace.c, the sign of the difference decides, even if the
+    /// difference overflows.
     #[inline(always)]
     pub(crate) const fn is(self, cond: Cond) -> bool {
         let Self(one, other) = self;
@@ -210,25 +210,25 @@ pub(crate) enum Op {
     Nop,
     /// `setx` and `sets`.
     Set(Reg, u64),
-    /// `arg0` to `arg9`, `args[]` with an index that is known.
+    /// `arg0` to `arg9`, and `args[]` with a constant index.
     Arg(u8, Reg),
     Args(Reg, Reg),
     UserRegister(Reg, Reg),
     Builtin(Builtin, Reg),
-    /// The word of a variable.
+    /// Loads a number. The first operand is the index of the variable's word, also in the next three instructions.
     LoadGlobal(u32, Reg),
     StoreGlobal(u32, Reg),
     LoadLocal(u32, Reg),
     StoreLocal(u32, Reg),
-    /// The number of a variable.
+    /// Loads the address of a value. The first operand is the number of the variable, also in the next three instructions.
     LoadGlobalRef(u16, Reg),
     StoreGlobalRef(u16, Shape, Reg),
     LoadLocalRef(u16, Reg),
     StoreLocalRef(u16, Shape, Reg),
-    /// A thread-local variable without keys.
+    /// Loads a thread-local variable without keys.
     LoadThread(u16, Shape, Reg),
     StoreThread(u16, Shape, Reg),
-    /// An element, whose keys have been pushed.
+    /// Loads an element of an array, whose keys have been pushed.
     LoadElement(Var, bool, Reg),
     StoreElement(Var, Shape, Reg),
     PushValue(Reg),
@@ -237,13 +237,13 @@ pub(crate) enum Op {
     Pop,
     Flush,
     Alloc(Reg, Reg),
-    /// The source, the number of bytes, and the destination.
+    /// Copies bytes. The operands are the source, the number of bytes, and the destination.
     Copy(Reg, Reg, Reg),
     Call(Subr, Reg),
     Lock(LockQuestion, Reg),
-    /// Several instructions in one, which [`fuse`](super::fuse) makes: a number set, then compared, then a branch.
+    /// A combination that [`fuse`](super::fuse) makes: sets a register to a number, compares a register with it, and branches.
     SetCompareBranch(Reg, Reg, Cond, u32, u64),
-    /// The result of an instruction is returned.
+    /// Combinations that [`fuse`](super::fuse) makes: return a constant, an argument, or a built-in variable.
     ReturnSet(u64),
     ReturnArg(u8),
     ReturnBuiltin(Builtin),

@@ -21,13 +21,13 @@ pub(crate) enum Simple {
 }
 
 impl Simple {
-    /// Returns whether the kernel may have to be asked for it.
+    /// Returns whether the computation may call the kernel.
     pub(crate) const fn asks(self) -> bool {
-        // Providers bring along five arguments at least.
+        // A hit contains at least five arguments.
         matches!(self, Self::Process(_) | Self::Arg(5..))
     }
 
-    /// The number. A fault is the program's first instruction's.
+    /// Returns the number. A fault belongs to the first instruction of the program.
     #[inline(always)]
     pub(crate) fn get(
         self,
@@ -61,7 +61,7 @@ pub(crate) fn argument(
     Ok(brought.copied().unwrap_or_else(|| kernel.argument(index)))
 }
 
-/// A predicate that compares such a number with another one.
+/// A predicate that compares a [`Simple`] number with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guard {
     what: Simple,
@@ -72,7 +72,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Returns whether the kernel may have to be asked.
+    /// Returns whether the test may call the kernel.
     pub(crate) const fn asks(&self) -> bool {
         self.what.asks()
     }
@@ -92,7 +92,7 @@ impl Guard {
 }
 
 impl Program<'_> {
-    /// The number that it gives, if that is simply there.
+    /// Returns the result of the program, if that is a [`Simple`] number.
     pub(crate) fn simple(&self) -> Option<Simple> {
         if self.returns().is_by_ref() {
             return None;
@@ -127,7 +127,7 @@ impl Program<'_> {
     }
 }
 
-/// The numbers that are the same for all who may know of processes.
+/// Returns the number of the kernel for a built-in variable that all consumers with rights for processes may read.
 const fn number(variable: Builtin) -> Option<Number> {
     Some(match variable {
         Builtin::Pid => Number::Pid,

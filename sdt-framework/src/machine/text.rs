@@ -1,4 +1,4 @@
-//! Texts that the kernel gives: they are read where they lie.
+//! Texts of the kernel, which programs read without a copy.
 
 use dtrace_abi::dif::Builtin;
 
@@ -9,11 +9,11 @@ use crate::kernel::{Kernel, Text};
 /// The number of names of a probe.
 const NAMES: usize = 4;
 
-/// The kernel's texts come behind the probe's four names.
+/// The texts of the kernel. Their numbers follow those of the probe's four names.
 const KERNEL: [Text; 5] =
     [Text::Execname, Text::Zonename, Text::Jailname, Text::Execargs, Text::Threadname];
 
-/// The number of a variable's text.
+/// Returns the number of the text of a built-in variable.
 pub(crate) const fn item(variable: Builtin) -> Option<u32> {
     Some(match variable {
         Builtin::Probeprov => 0,
@@ -30,7 +30,7 @@ pub(crate) const fn item(variable: Builtin) -> Option<u32> {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// The text with a number, if there is one that this consumer may see.
+    /// Returns the text with a number, if it exists and the consumer may read it.
     pub(crate) fn text(&self, item: u32) -> Option<&[u8]> {
         let item = item as usize;
         let Some(kernel) = item.checked_sub(NAMES) else {
@@ -40,7 +40,7 @@ impl<K: Kernel> Firing<'_, K> {
         if self.access.process { self.kernel.text(*which) } else { None }
     }
 
-    /// Returns its address; `None` if it does not exist.
+    /// Returns the address of the text with a number; `None` if it does not exist.
     pub(crate) fn text_address(&self, item: u32) -> Option<u64> {
         self.text(item).map(|_| Place::start(Region::Text, item).address())
     }

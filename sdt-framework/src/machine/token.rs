@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(super) at: u64,
-    /// Bytes from there to the end of the text, at most.
+    /// The largest number of bytes from `at` to the end of the text.
     pub(super) left: u64,
 }
 

@@ -13,7 +13,7 @@ pub(crate) const KEY_SIZE: u64 = VARIABLE_SIZE as u64;
 /// Entries of the tuple stack.
 const TUPLE: usize = dtrace_abi::limits::TUPLE_REGISTERS as usize;
 
-/// An entry of the tuple: a number, or an address and how many bytes lie there.
+/// An entry of the tuple: a number (then `size` is 0), or the address and the size in bytes of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) value: u64,

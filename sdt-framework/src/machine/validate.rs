@@ -1,4 +1,4 @@
-//! Checks a DIFO as a whole: what passes is a [`Program`].
+//! Checks a DIFO as a whole, and creates a [`Program`].
 
 use dtrace_abi::dif::{Builtin, DifType, Subr, TypeKind, VarScope};
 
@@ -11,8 +11,8 @@ use super::source::Source;
 
 /// A program that can do no harm and ends.
 ///
-/// It belongs with the [`Memory`](super::Memory) that it was checked for; with another one it computes
-/// nonsense, or faults.
+/// It is valid only with the [`Memory`](super::Memory) for which it was checked. With another one, its results are wrong, or it
+/// ends with a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     pub(crate) ops: &'a [Slot],
@@ -59,7 +59,7 @@ impl<'a> Program<'a> {
                 decoded = pc + 1;
             }
             if decoded != count {
-                // The source said that there are more than it gives.
+                // The source returned fewer instructions than it announced.
                 return Err(at(Place::Instruction(decoded))(Problem::NoReturn));
             }
             let chunk = u32::try_from(decoder.sizes.largest).unwrap_or(u32::MAX);

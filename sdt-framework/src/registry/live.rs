@@ -34,11 +34,10 @@ impl LiveProbe {
         }
     }
 
-    /// Makes the id a probe.
+    /// Publishes the probe: its id is valid from now on.
     ///
     /// # Safety
-    /// It is not live, and since it is not every CPU has been outside probe context. The
-    /// framework is locked.
+    /// The probe is not live, and every CPU has been outside probe context since it was retracted. The framework is locked.
     pub(super) unsafe fn publish(&self, origin: Origin) {
         // SAFETY: the probe is not live and every CPU has left probe context since, as `# Safety` requires, so no CPU reads it.
         self.origin.with_mut(|cell| unsafe { cell.write(origin) });
@@ -57,10 +56,10 @@ impl LiveProbe {
         self.is_live.load(Ordering::Acquire)
     }
 
-    /// The provider's part of a probe that is live, or was when this CPU entered probe context.
+    /// Returns the provider's data of a probe that is live, or was live when this CPU entered probe context.
     ///
     /// # Safety
-    /// It is used in this probe context only, or the framework is locked.
+    /// The caller uses the result only in this probe context, or while the framework is locked.
     #[inline(always)]
     pub(crate) unsafe fn origin(&self) -> &Origin {
         // SAFETY: `publish` writes it only while the probe is not live and after every CPU has left probe context, and the caller

@@ -353,7 +353,7 @@ impl<E: Copy + 'static> Registry<E> {
         self.links.push(&mut self.free, at);
     }
 
-    /// Marks a probe as matched. Returns how many probes were created before it; `None` if it was matched before.
+    /// Marks a probe as matched. Returns the number of probes that were created before it; `None` if it was matched before.
     pub(crate) fn match_once(&mut self, at: usize) -> Option<usize> {
         let (probe, _) = self.probe_mut(at).filter(|(probe, _)| !probe.is_matched)?;
         probe.is_matched = true;

@@ -29,7 +29,8 @@ impl<'a, H: Host> Run<'a, H> {
     /// `strtok` continues.
     ///
     /// # Safety
-    /// This is the CPU, in probe context, and no clause runs on it. The run is dropped before the CPU leaves probe context.
+    /// The caller is in probe context on the CPU of `context`, and no clause runs on this CPU. The run is dropped before the CPU
+    /// leaves probe context.
     #[inline(always)]
     pub(crate) unsafe fn new(
         args: &'a [u64],

@@ -161,7 +161,8 @@ mod tests {
     /// The units of a hit.
     const WORK: u32 = crate::kernel::Costs::BUDGET;
 
-    /// The charges of consumers at a hit, alternately; some have several turns, some after ERROR.
+    /// Returns the units that each consumer used at a hit. `turns` are the turns: the consumer, the units, and whether its clause
+    /// fails and ERROR fires.
     fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
         let work = Work::new();
         let kept = Table { entries: table, hit: 1, work: &work };
@@ -192,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// All charges together take at most the budget of a hit, and each clause takes at most its share, in any order.
+        /// All charges together take at most the budget of a hit, and each consumer takes at most its share, in any order.
         #[test]
         fn a_budget_is_divided_and_kept(
             consumers in 1u32..5,

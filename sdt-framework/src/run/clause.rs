@@ -1,4 +1,4 @@
-//! Clauses, as they are when probes fire: a predicate, and actions with their places in the record.
+//! The clauses that run when probes fire: a predicate, and actions with their offsets in the record.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordDesc;
@@ -53,7 +53,7 @@ impl Clause {
 
 const _: () = assert!(core::mem::offset_of!(Clause, predicate) <= 64);
 
-/// The test for running a clause.
+/// The condition under which a clause runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Test {
     /// There is no predicate.
@@ -70,7 +70,7 @@ const MEET: u16 = 16;
 const ASK: u16 = NUMBER as u16;
 /// Units of work to run a clause.
 const CLAUSE: u64 = 64;
-/// ... and each of its actions.
+/// Units of work to run an action.
 const ACT: u64 = 16;
 
 /// The size of its records, and the cost of the clause.

@@ -1,4 +1,4 @@
-//! Consumers, as far as probe context has to know them.
+//! The data of consumers that probe context uses.
 
 use core::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! The consumer whose clauses run, and the actions that do more than storing values. Probe context.
+//! The consumer whose clauses run, and the actions that do more than store values. Probe context.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// Returns the buffer for keys.
     ///
     /// # Safety
-    /// This is the CPU, in probe context, and no clause runs on it that uses the tuple.
+    /// The caller is in probe context on the CPU of this context, and no clause that uses the tuple runs on this CPU.
     #[inline(always)]
     pub(crate) unsafe fn tuple(self) -> &'a mut [u64] {
         // SAFETY: `# Safety` requires this CPU, and that no clause uses the tuple, so this is the only reference.
@@ -122,7 +122,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// Returns the buffer of a speculation; `None` if the speculation does not exist or has ended.
     ///
     /// # Safety
-    /// This CPU, in probe context; what was returned before is not used any more.
+    /// The caller is in probe context on the CPU of this context, and no buffer that an earlier call returned is used any more.
     pub(crate) unsafe fn speculate(
         self,
         number: u64,
@@ -136,7 +136,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// 0. Calls `charge` with the units of work first.
     ///
     /// # Safety
-    /// This is the CPU, in probe context, and no buffer that [`speculate`](Self::speculate) returned is in use.
+    /// The caller is in probe context on the CPU of this context, and no buffer that [`speculate`](Self::speculate) returned is
+    /// in use.
     pub(crate) unsafe fn commit(
         self,
         number: u64,
@@ -160,7 +161,8 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     /// units of work first.
     ///
     /// # Safety
-    /// This is the CPU, in probe context, and no buffer that [`speculate`](Self::speculate) returned is in use.
+    /// The caller is in probe context on the CPU of this context, and no buffer that [`speculate`](Self::speculate) returned is
+    /// in use.
     pub(crate) unsafe fn discard(
         self,
         number: u64,

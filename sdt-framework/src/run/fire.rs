@@ -142,8 +142,8 @@ struct Progress<'a, H> {
 }
 
 impl<H: Host, P: Probes> Framework<'_, H, P> {
-    /// Returns this CPU: its number, its counters, and the shared data of hits. `None`, and counted, if there are more
-    /// CPUs than configured.
+    /// Returns this CPU: its number, its counters, and the shared data of hits. If the number of the CPU is too large, or before
+    /// `init`, counts a stray hit and returns `None`.
     #[inline(always)]
     fn here(&self) -> Option<(usize, &PerCpu, &Shared, &P)> {
         let cpu = self.host.cpu();
@@ -331,7 +331,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     /// Runs a clause: its predicate, then its actions.
     ///
     /// # Safety
-    /// On the CPU of the hit, in its probe context, while no clause runs on it.
+    /// The caller is in probe context on the CPU of the hit, and no clause runs on this CPU.
     #[inline(always)]
     unsafe fn clause(
         &self,

@@ -36,7 +36,7 @@ impl<T> Pair<T> {
     /// Calls `f` with the writer's half. Probe context.
     ///
     /// # Safety
-    /// There is one writer: this CPU, in probe context, and `f` does not lead here once more.
+    /// There is one writer: this CPU, in probe context, and `f` does not call this function again.
     pub(crate) unsafe fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // Acquire, with the Release of `switch`: the reader no longer uses this half.
         let turn = self.turn.load(Ordering::Acquire);
@@ -71,7 +71,7 @@ impl<T> Pair<T> {
     /// Calls `f` with the writer's half, while no CPU writes.
     ///
     /// # Safety
-    /// There is one reader, and no CPU writes any more, and has not since every CPU was outside probe context.
+    /// There is one reader, no CPU writes any more, and every CPU has been outside probe context since the last write.
     pub(crate) unsafe fn read_writers<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let turn = self.turn.load(Ordering::Relaxed);
         // SAFETY: there is one reader and no writer, by the contract of this function.

@@ -13,7 +13,7 @@ impl<H: Host> ClauseContext<'_, H> {
     /// the clause records nothing.
     ///
     /// # Safety
-    /// This is the CPU, in probe context, and no clause runs on it.
+    /// The caller is in probe context on the CPU of this context, and no clause runs on this CPU.
     #[inline(always)]
     pub(crate) unsafe fn step(
         self,

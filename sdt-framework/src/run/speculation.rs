@@ -37,7 +37,7 @@ pub(crate) struct Speculation {
 pub(crate) enum Lack {
     /// Some speculations are being cleaned.
     Busy,
-    /// Programs have them all.
+    /// Programs use all speculations.
     Unavailable,
 }
 
@@ -105,9 +105,9 @@ impl Speculation {
         let _ = self.turn(|state| (state == COMMITTING).then_some(INACTIVE));
     }
 
-    /// Discards: whether the CPU is to empty its buffer. Probe context.
+    /// Discards the speculation. Probe context.
     ///
-    /// It is emptied before another program can have the speculation: `empty` is called in between.
+    /// Calls `empty`, which empties this CPU's buffer, before another program can take the speculation.
     pub(crate) fn discard(&self, is_there: impl Fn() -> bool, empty: impl FnOnce()) {
         let next = |state| match state {
             // Like a commit that moves no records.

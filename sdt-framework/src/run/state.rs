@@ -111,11 +111,11 @@ impl RunState {
         self.speculations.iter().fold(false, |any, of| of.begin_cleaning() | any)
     }
 
-    /// Cleans speculations that are over. What one CPU has of those that were committed goes into its records, with this
-    /// time, if they are given; the others wait for theirs.
+    /// Cleans speculations that have ended. If `records` is given, moves the records that its CPU has of committed speculations
+    /// to its buffer, with this time. The records of other CPUs stay until `clean` is called with their buffers.
     ///
     /// # Safety
-    /// Since `begin_cleaning`, by this thread, every CPU has been outside probe context. Nobody else cleans.
+    /// This thread has called `begin_cleaning`, and every CPU has been outside probe context since. No other thread cleans.
     pub(crate) unsafe fn clean(&self, mut records: Option<(&Cpu, &mut RecordBuffer, u64)>) {
         for (index, speculation) in self.speculations.iter().enumerate() {
             let Some(cleaning) = speculation.cleaning() else { continue };
@@ -148,7 +148,7 @@ pub(crate) struct Speculative {
     /// The buffer. While the speculation is active, only its CPU uses it, in probe context. After the speculation has
     /// ended, only the consumer's thread uses it, to clean it.
     pub(crate) buffer: UnsafeCell<RecordBuffer>,
-    /// 1 if there is something in it.
+    /// 1 if the buffer contains data.
     pub(crate) is_there: AtomicU32,
 }
 

@@ -4,7 +4,7 @@ use super::field::Field;
 use crate::machine::Simple;
 use crate::machine::aggregation::Function;
 
-/// An action on a number that the machine is not needed to compute.
+/// An action on a number that is computed without the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) what: Simple,

@@ -70,7 +70,7 @@ impl TestProvider {
     }
 
     /// # Safety
-    /// `arg` is from `TestProvider::arg`, and the provider is still there.
+    /// `arg` is from `TestProvider::arg`, and the provider still exists.
     unsafe fn note(arg: *mut c_void, call: Call) {
         // SAFETY: the caller passes a pointer from `TestProvider::arg`, and the provider still exists.
         let provider = unsafe { &*arg.cast::<Self>() };
@@ -84,7 +84,7 @@ impl TestProvider {
         framework: &F,
         name: &CStr,
     ) -> Result<ProviderId, FrameworkError> {
-        // SAFETY: the ops keep to their contexts; the caller keeps the provider.
+        // SAFETY: the ops can be called in their contexts, and the caller guarantees that the provider outlives its registration.
         unsafe { framework.register(name, &ProviderAttr::SDT, Privileges::USER, &OPS, self.arg()) }
     }
 }
@@ -104,7 +104,7 @@ unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
     unsafe { TestProvider::note(arg, Call::ProvideModule(module.addr())) };
 }
 
-/// FreeBSD's `enable` returns nothing, so whatever was in the register: not success, here.
+/// Returns an error. FreeBSD's `enable` returns nothing, so its result is undefined and must be ignored.
 unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
     // SAFETY: `OPS` is registered with a `TestProvider`.
     unsafe { TestProvider::note(arg, Call::Enable(id, parg.addr())) };
@@ -131,7 +131,7 @@ unsafe extern "C" fn destroy(arg: *mut c_void, id: u32, parg: *mut c_void) {
     unsafe { TestProvider::note(arg, Call::Destroy(id, parg.addr())) };
 }
 
-/// Two arguments: `int`, and `struct proc *` that D sees as `psinfo_t *`.
+/// Describes two arguments: `int`, and `struct proc *`, which D translates to `psinfo_t *`.
 unsafe extern "C" fn getargdesc(
     _arg: *mut c_void,
     _id: u32,
@@ -184,18 +184,18 @@ pub fn try_create<F: Framework>(
     parg: usize,
 ) -> Result<ProbeId, FrameworkError> {
     let parg = std::ptr::without_provenance_mut(parg);
-    // SAFETY: all frameworks here look at the id; the ops of the tests do not follow the pointer.
+    // SAFETY: all frameworks of the tests check the id; the ops of the tests do not dereference the pointer.
     unsafe { framework.probe_create(provider, module, function, name, aframes, parg) }
 }
 
-/// Hits that bring five arguments along.
+/// Fires hits with five arguments.
 pub trait Five {
     fn five(&self, id: u32, args: [u64; 5]);
 }
 
 impl<H: Host> Five for Dtrace<H> {
     fn five(&self, id: u32, args: [u64; 5]) {
-        // SAFETY: no test's `getargval` looks at the stack.
+        // SAFETY: no `getargval` of the tests reads the stack.
         unsafe { self.probe5(id, args) };
     }
 }

@@ -56,7 +56,7 @@ impl Refusal for ConsoleError {
     const REFUSAL: Self = Self::Refused(ConsumerError::ProbeContext);
 }
 
-/// All of these return an error where they refuse.
+/// Converts the result of a function that returns an error in probe context.
 fn of<T, E: Refusal>(result: Result<T, E>) -> Outcome {
     match result {
         Ok(_) => Worked,
@@ -67,7 +67,7 @@ fn of<T, E: Refusal>(result: Result<T, E>) -> Outcome {
     }
 }
 
-/// In probe context, these return nothing; in a thread, they return a value.
+/// Converts the result of a function that returns `None` in probe context, and a value in a thread.
 fn none<T>(found: Option<T>) -> Outcome {
     if found.is_some() { Worked } else { Refused }
 }
@@ -159,8 +159,8 @@ unsafe impl Machine for Still {
 const EVERY: ProviderAttr = ProviderAttr::SDT;
 const ALL: Rights = Rights::ALL;
 
-/// Functions that are called elsewhere: by [`several`](crate::several), where there is something to wait for; [`Tracing::start`] is
-/// [`Dtrace::init`] first, and the others are unsafe.
+/// Functions that other code calls: [`several`](crate::several), in which they have to wait. [`Tracing::start`] is not called,
+/// because it begins with [`Dtrace::init`]; the others are unsafe.
 pub const ELSEWHERE: [&str; 8] = [
     "Tracing::called",
     "Tracing::start",
@@ -266,7 +266,7 @@ fn providers() -> Vec<(&'static str, Call)> {
     vec![
         ("Dtrace::register", |w| {
             let (none, ops) = (Privileges::empty(), ProviderOps::INERT);
-            // SAFETY: the ops do nothing, and stay.
+            // SAFETY: the ops do nothing, and are statics.
             of(unsafe { w.dtrace.register(c"more", &EVERY, none, &ops, null_mut()) })
         }),
         ("Dtrace::unregister", |w| of(w.dtrace.unregister(w.other))),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use syn::{ImplItem, Item, ItemImpl, Type, Visibility};
 
-/// Types that reach a framework: what they do for a trait is listed, too.
+/// Types that call a framework. The functions of their trait implementations are listed, too.
 const REACHING: [&str; 7] = ["Console", "Dtrace", "Held", "Secure", "Server", "Smp", "Tracing"];
-/// Traits of which nothing depends on a context.
+/// Traits whose functions work in every context.
 const IGNORED: [&str; 2] = ["Debug", "RelaxStrategy"];
 
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {
@@ -57,7 +57,8 @@ fn functions_of(block: &ItemImpl, into: &mut BTreeSet<String>) {
     }
 }
 
-/// All public functions: `Type::function`, and `module::function`. Dropping a [`Held`](sdt_framework::Held) is one.
+/// Returns all public functions: `Type::function`, and `module::function`. Dropping a [`Held`](sdt_framework::Held) is also in
+/// the list.
 pub fn all() -> BTreeSet<String> {
     let mut all = BTreeSet::from(["Held::drop".to_owned()]);
     for (path, text) in sources() {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calls::Outcome;
 
-/// The rows of the table: each function, and the first word of what it does in probe context.
+/// Returns the rows of the table: each function, and the first word of the column for probe context.
 fn table() -> BTreeMap<String, String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.md");
     let text = std::fs::read_to_string(page).unwrap();
@@ -53,7 +53,8 @@ fn the_table_lists_each_public_function_and_no_other() {
     assert_eq!(gone, [""; 0], "in the table, and no public function");
 }
 
-/// Types with a row for all of their functions reach no framework: nothing in their files locks, waits, or calls a host.
+/// Types that have one row for all of their functions do not call a framework: no code in their files locks, waits, or calls a
+/// host.
 #[test]
 fn what_works_anywhere_reaches_no_framework() {
     for (owner, text) in functions::files_of_values(&table()) {

@@ -56,8 +56,8 @@ unsafe impl Machine for Two {
     }
 }
 
-/// Its `load` waits until the other CPU waits for this one, and then tries every safe way to claim that this CPU has
-/// left probe context.
+/// Its `load` waits until the other CPU waits for this CPU. Then it calls every safe function by which a host could falsely
+/// report that this CPU has left probe context.
 struct Calling;
 
 impl Kernel for Calling {
@@ -90,10 +90,10 @@ fn a_consumer_is_closed_when_its_clause_has_ended_whatever_that_calls() {
         sdt_framework::Config { providers: 2, probes: 8, ecbs: 8, consumers: 2, buffer: 16 << 10 };
     // SAFETY: this program has no probes of its own.
     let dtrace = unsafe { TWO.start(memory(1 << 20), &CONFIG) };
-    // Nobody answers for CPU 1 before it runs, and nothing is waited for before that.
+    // The thread of CPU 1 does not run yet, so no CPU acknowledges for it. `start` does not wait for it.
     let dtrace = dtrace.unwrap();
     let provider: &'static TestProvider = Box::leak(Box::default());
-    // SAFETY: it stays.
+    // SAFETY: the provider is never freed.
     let provider = unsafe { provider.register(dtrace, c"p") }.unwrap();
     let probe = create(dtrace, provider, [c"m", c"f", c"hit"], 0);
     let consumer = dtrace.open().unwrap();

@@ -1,4 +1,5 @@
-//! A framework whose locks and whose `sync` fail in probe context, and a kernel that calls what a test wants while a clause runs.
+//! A framework whose locks and whose `sync` fail in probe context, and a kernel that calls a function that the test chooses while
+//! a clause runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -108,7 +109,8 @@ pub type Framework = Dtrace<One>;
 
 const CONFIG: Config = Config { providers: 4, probes: 32, ecbs: 32, consumers: 4, buffer: 4096 };
 
-/// A framework, a probe of which a clause loads memory of the kernel's, and one of another provider that is not enabled.
+/// A framework with two probes. A clause of the first loads memory of the kernel. The second, of another provider, is not
+/// enabled.
 pub struct World {
     pub dtrace: Framework,
     pub provider: ProviderId,
@@ -162,7 +164,7 @@ impl World {
         dtrace.register_own().unwrap();
         let ops = |name| {
             let provider: &'static TestProvider = Box::leak(Box::default());
-            // SAFETY: it stays.
+            // SAFETY: the provider is never freed.
             unsafe { provider.register(&dtrace, name) }.unwrap()
         };
         let (provider, other) = (ops(c"p"), ops(c"other"));
@@ -200,7 +202,7 @@ impl World {
         world
     }
 
-    /// Has a function called while the clause runs.
+    /// Fires the probe, and calls a function while its clause runs.
     pub fn in_probe_context(&'static self, call: Call) -> Outcome {
         CALL.set(Some((self, call)));
         self.dtrace.probe(self.probe, &[0x1000, 2]);
@@ -208,7 +210,7 @@ impl World {
         OUTCOME.take().expect("the clause loads memory")
     }
 
-    /// The clause has been recorded, whatever was called, and the framework works as before.
+    /// Asserts that the clause has been recorded and that the framework still works, whatever function was called.
     pub fn is_whole(&self, name: &str) {
         let counters = self.dtrace.counters();
         assert_eq!((counters.records, counters.drops), (1, 0), "{name}");

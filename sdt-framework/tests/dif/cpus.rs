@@ -1,5 +1,4 @@
-//! Programs on several CPUs at once: dynamic variables are neither lost nor mixed up, and every chunk comes
-//! back.
+//! Programs on several CPUs at once: no dynamic variable is lost or mixed up with another one, and every chunk is freed again.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,8 +55,8 @@ fn programs(memory: &'static Memory<'static>, text: &str) -> Programs {
     Programs { all: difos.map(|difo| validate(difo, &mut declarations)).collect() }
 }
 
-/// Each CPU is a thread that counts for itself in thread-local variables and in elements of its own, removes
-/// them and makes them again, while another thread cleans.
+/// Each CPU is a thread that counts in its own thread-local variables and in its own elements, and removes and creates them
+/// again, while another thread cleans.
 #[test]
 fn dynamic_variables() {
     const ROUNDS: u64 = 3000;
@@ -105,7 +104,7 @@ fn dynamic_variables() {
         drop(done);
         cleaner.join().unwrap();
     });
-    // The four variables that are left, and all other chunks are to be had again.
+    // Four variables are left; all other chunks can be allocated again.
     let world = World::default();
     world.thread.set(100);
     let before = memory.dynamic.drops();

@@ -114,7 +114,7 @@ fn a_refused_program_leaves_no_place() {
     assert_eq!(failure.fault, Fault::BadAddress);
 }
 
-/// A source that says how many instructions it has, and gives none.
+/// A source that announces instructions, and returns none.
 struct Liar;
 
 struct Nothing;
@@ -162,7 +162,7 @@ fn slots_of_another_program_are_none_of_this_one() {
     assert!(Program::new(&Liar, &mut declarations, false, &mut room).is_err());
 }
 
-/// Keys that were chosen so that all are in one chain: a clause that looks along it again and again is stopped.
+/// All keys are in one chain. A clause that searches this chain many times is stopped.
 #[test]
 fn a_long_chain_is_work() {
     const COUNT: usize = 2_000;
@@ -202,7 +202,7 @@ fn a_long_chain_is_work() {
         firing.begin(1);
         firing.run(&program).unwrap();
     }
-    // The first one that was made is the last of the chain.
+    // The variable that was created first is the last in the chain.
     let mut code = element(0).to_vec();
     code.extend([Instr::var(Opcode::Ldgaa, 0x500, 2); 4000]);
     code.push(Instr::ret(0));

@@ -1,6 +1,6 @@
-//! Programs in D, compiled, and what a real dtrace(1) printed for them (FreeBSD 13.0-CURRENT, amd64).
+//! Compiled D programs, and the output of a real dtrace(1) for them (FreeBSD 13.0-CURRENT, amd64).
 //!
-//! Of the consumer there is only as much here as they need: `trace`, and `printf` with a few conversions.
+//! The consumer here implements only the actions that these programs need: `trace`, and `printf` with a few conversions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -46,7 +46,7 @@ pub fn compile(text: &str) -> Compiled {
     compiler.compile(Source::file(text.as_bytes()), &Machine).unwrap()
 }
 
-/// A fault, and in which action.
+/// The index of an action, and the fault in it.
 type Error = (usize, Failure);
 
 struct Consumer {
@@ -108,7 +108,7 @@ impl Consumer {
             return Ok(Some(Datum::Number(number, ty.size)));
         }
         let mut bytes = vec![0; ty.size as usize];
-        // Outside of any instruction.
+        // Converts a fault outside of any instruction.
         let outside = |stop: sdt_framework::testing::Stop| Failure {
             fault: stop.fault,
             offset: u32::MAX,
@@ -258,7 +258,8 @@ fn run(text: &str, quiet: bool) -> (String, String) {
     (consumer.out, consumer.err)
 }
 
-/// A real one's addresses are not ours, and some are left over from what was before.
+/// Removes the address from a message about a fault: a real dtrace(1) prints other addresses, and some are those of earlier
+/// faults.
 fn without_addresses(line: &str) -> String {
     match (line.find(" (0xfff"), line.find(") in action")) {
         (Some(start), Some(end)) => format!("{} (address{}", &line[..start], &line[end..]),
@@ -332,7 +333,7 @@ fn programs_print_what_the_real_one_prints() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// An element of a text in JSON, or that there is none.
+/// `json` returns an element of a JSON text, or NULL if there is no such element.
 #[test]
 fn json() {
     let cases = [

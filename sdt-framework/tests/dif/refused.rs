@@ -70,7 +70,7 @@ fn instructions() {
         (Instr::var(Ldgs, 1, 1), Problem::Builtin(1)),
         (Instr::var(Stgs, Builtin::Pid.number(), 1), Problem::ReadOnly(Builtin::Pid.number())),
         (Instr::var(Ldls, 0x100, 1), Problem::ReadOnly(0x100)),
-        // Below the highest one that there is, and not declared.
+        // Variables that are not declared; 0x502 is less than the declared number 0x503.
         (Instr::var(Ldls, 0x502, 1), Problem::Undeclared(0x502)),
         (Instr::var(Ldts, 0x500, 1), Problem::Undeclared(0x500)),
         (Instr::var(Stgs, 0xffff, 1), Problem::Undeclared(0xffff)),
@@ -141,7 +141,7 @@ fn variables_stay_as_they_are() {
     }
 }
 
-/// A program has the variables of its own table, whatever others have declared.
+/// A program can use only the variables in its own table, also if other programs have declared more.
 #[test]
 fn variables_of_other_programs_are_not_declared() {
     let memory = world::memory(256, 1, 4);

@@ -85,7 +85,7 @@ fn links(count: usize) -> &'static [AtomicU32] {
     Box::leak((0..count).map(|_| AtomicU32::new(0)).collect())
 }
 
-/// Memory for a consumer, with so many chunks of dynamic variables.
+/// Returns memory for a consumer, with this number of chunks for dynamic variables.
 pub fn memory(string_size: u32, cpus: usize, chunks: usize) -> &'static Memory<'static> {
     const CHUNK: usize = 160;
     let statics =
@@ -109,7 +109,7 @@ pub fn memory(string_size: u32, cpus: usize, chunks: usize) -> &'static Memory<'
     Box::leak(Box::new(memory))
 }
 
-/// Declarations of nothing yet.
+/// Returns empty declarations.
 pub fn declarations(memory: &'static Memory<'static>) -> Declarations<'static> {
     let table = || -> &'static mut [Declared] { Box::leak(vec![Declared::NONE; 64].into()) };
     Declarations::new(Platform::Freebsd, memory, table(), table(), table())

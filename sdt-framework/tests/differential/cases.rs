@@ -1,13 +1,13 @@
-//! The programs, as `tests/data/illumos` has them.
+//! Reads the programs of `tests/data/illumos`.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// A program, and what illumos recorded for it.
+/// A program, and the records of illumos for it.
 pub struct Case {
     pub name: String,
     pub program: String,
-    /// Lines, those that the file folds (`8* LINE`) unfolded.
+    /// The lines of the record. A folded line (`8* LINE`) is repeated.
     pub recorded: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ fn case(text: &str) -> Case {
     Case { name: name.into(), program: program.into(), recorded }
 }
 
-/// The lines that a line stands for.
+/// Returns the lines that a line of the file represents.
 fn unfolded(line: &str) -> impl Iterator<Item = String> {
     let folded = line.split_once("* ").and_then(|(count, line)| Some((count.parse().ok()?, line)));
     let (count, line) = folded.unwrap_or((1, line));

@@ -35,7 +35,7 @@ struct Memory {
     predicate_cache: AtomicU32,
 }
 
-/// The bytes of a piece of memory from an address on.
+/// Returns the range of these addresses in memory that begins at `start`.
 fn at(start: u64, address: u64, length: usize) -> Option<std::ops::Range<usize>> {
     let from = usize::try_from(address.checked_sub(start)?).ok()?;
     Some(from..from.checked_add(length)?)
@@ -154,7 +154,7 @@ impl Machine {
         // SAFETY: the ops do nothing, and are never freed.
         let provider = unsafe { dtrace.register(c"test", &ProviderAttr::SDT, rights, ops, none) };
         let provider = provider.unwrap();
-        // SAFETY: the ops do not look at what they are passed.
+        // SAFETY: the ops ignore their arguments.
         let hit = unsafe { dtrace.probe_create(provider, c"m", c"f", c"hit", 0, none) }.unwrap();
         Self { world, process, dtrace, hit, hits: cases::hits() }
     }
@@ -168,7 +168,7 @@ impl Machine {
 /// The DOF of a program, and that of its options. A clause for `dtrace:::ERROR` records faults.
 pub fn compile(program: &str) -> [Vec<u8>; 2] {
     let mut options = Options::default();
-    // Programs use arguments that macros have not, and probes that are not there.
+    // Some programs use macro arguments that are not given, and probes that do not exist.
     (options.no_probes, options.unused_arguments, options.default_arguments) = (true, true, true);
     // Enough for every program, unless the program sets a smaller size.
     for (option, size) in

@@ -12,7 +12,7 @@
 //!
 //! Programs were compiled by this project's compiler; illumos's dtrace.c (commit 31d3d510d0), built as a program on Linux, ran
 //! the DOF. Memory of the kernel is `kernel.bin`, memory of the process `process.bin`; the probe `test:m:f:hit` fires once for
-//! each line of `hits.txt`, which holds its arguments. [`recorded`] documents the lines of what was recorded.
+//! each line of `hits.txt`, which holds its arguments. [`recorded`] documents the lines of the records.
 
 mod cases;
 mod machine;
@@ -62,7 +62,7 @@ fn report(case: &Case, got: &str) -> String {
     format!("=== {name}\n{program}\n--- illumos\n{}\n--- got\n{got}\n", recorded.join("\n"))
 }
 
-/// All lines, those that illumos has not marked.
+/// Returns all lines. Lines that differ from those of illumos are marked.
 fn difference(lines: &[String], case: &Case) -> String {
     let marked = lines.iter().enumerate().map(|(at, line)| {
         let is_same = case.recorded.get(at) == Some(line);

@@ -60,7 +60,7 @@ impl Reader<'_> {
         let (bytes, drops, errors) = self.buffer(Which::Records);
         let mut at = 0;
         while let Some(epid) = number(&bytes, at) {
-            // Zeroes between records are of no clause.
+            // Zeroes between records belong to no clause.
             let Some((size, descs)) = (epid != 0).then(|| self.record(epid)) else {
                 at += 4;
                 continue;
@@ -159,7 +159,7 @@ fn add(kind: Action, sum: &mut [u64], words: &[u64]) {
             (sum[2], sum[3]) = (squares as u64, (squares >> 64) as u64);
         }
         _ => {
-            // The first word of these says how the others are to be read.
+            // The first word contains the argument of the function, not a value.
             let first = usize::from(matches!(kind, Action::Lquantize | Action::Llquantize));
             let pairs = sum.iter_mut().zip(words).skip(first);
             pairs.for_each(|(sum, word)| *sum = sum.wrapping_add(*word));
@@ -167,7 +167,7 @@ fn add(kind: Action, sum: &mut [u64], words: &[u64]) {
     }
 }
 
-/// Words, those that repeat with their count.
+/// Formats words. Equal words in a row are one word with their number.
 fn folded(words: &[u64]) -> String {
     let runs = words.chunk_by(|one, next| one == next).map(|run| match run.len() {
         1 => format!("{:x}", run[0]),

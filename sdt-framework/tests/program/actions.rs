@@ -1,4 +1,4 @@
-//! Every action, and what each leaves in the record.
+//! Every action, and its data in the record.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use dtrace_abi::record::RecordDesc;
 
 use crate::machine::machine;
 
-/// A number as a record has it.
+/// Returns a number in the form of a record.
 fn number(value: i64, size: usize) -> Vec<u8> {
     value.to_le_bytes()[..size].to_vec()
 }
@@ -17,8 +17,8 @@ fn words<const N: usize>(words: [u64; N]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// An action in D, its number, and its data that have a size. The probe fires with 0x1034, 0x1035 and 0x1036; at an address from
-/// 0x1000 on stand bytes like its lowest.
+/// Actions in D, with their numbers and their data. The probe fires with the arguments 0x1034, 0x1035 and 0x1036. The byte at
+/// each address from 0x1000 on is the lowest byte of the address.
 fn recorded() -> Vec<(&'static str, Action, Vec<Vec<u8>>)> {
     use Action::*;
     let text = |text: &str| {
@@ -96,7 +96,7 @@ fn actions_record_what_they_are_for() {
     assert!(numbers.contains(&7) && numbers.contains(&5));
     assert_eq!((records.len(), drops), (1, 0));
 
-    // `printm` has its own shape: how many bytes, and the bytes.
+    // The datum of `printm` is the number of bytes, followed by the bytes.
     let kernel = machine();
     let x = kernel.consumer();
     x.enable("proc:::a { printm(16, memref((void *)arg0, 3)); }");
@@ -111,10 +111,10 @@ fn actions_record_what_they_are_for() {
     assert_eq!(missing.collect::<Vec<_>>(), [&Action::None]);
 }
 
-/// Whether the words are those that it keeps.
+/// Returns whether these are the right words for a function.
 type Check = fn(&[i64]) -> bool;
 
-/// Every aggregating function, with the words that a value leaves.
+/// Every aggregating function, with its words after one value.
 #[test]
 fn functions_aggregate_what_they_are_for() {
     use Action::*;

@@ -23,7 +23,7 @@ thread_local! {
     static OTHER: RefCell<Option<Other>> = const { RefCell::new(None) };
 }
 
-/// A lock before which another thread may come.
+/// A lock that lets another operation run before it is taken.
 pub struct Lock(SpinLock<Machine>);
 
 impl Lock {
@@ -45,7 +45,7 @@ impl Lock {
     }
 }
 
-// SAFETY: it is the other's.
+// SAFETY: each function calls the same function of a [`SpinLock`].
 unsafe impl RawMutex for Lock {
     const INIT: Self = Self(RawMutex::INIT);
 
@@ -74,7 +74,7 @@ unsafe impl RawMutex for Lock {
 #[derive(Debug, Default)]
 pub struct Machine(Threads);
 
-// SAFETY: `Threads` keeps to it.
+// SAFETY: each function calls the same function of `Threads`, which fulfils the contract.
 unsafe impl Host for Machine {
     type Lock = Lock;
 
@@ -109,8 +109,8 @@ fn world(config: &Config) -> World {
     Box::leak(Box::new(Kernel::configured(Machine::default(), 1 << 20, config)))
 }
 
-/// Has `other` come between the steps of `one`, at each place in turn, and `check` what has become of that; in a new world
-/// each time. Says how many places there were.
+/// Runs `other` between two steps of `one`, at each possible place in turn, each time in a new world. `check` gets the results of
+/// both. Returns the number of places.
 fn at_each_place<O, R>(
     config: &Config,
     one: impl Fn(World, ConsumerId) -> O,
@@ -147,14 +147,14 @@ fn what_another_thread_has_enabled_stays() {
     let other = |world: World, x| world.dtrace.enable(x, &spec("proc:::b"));
     let check = |world: World, x, failed, enabled| {
         assert!(too_many(failed), "{failed:?}");
-        // Unless it has found no room itself.
+        // The other enabling exists, unless it has failed itself.
         let left = world.dtrace.disable(x, &spec("proc:::"));
         assert_eq!(left, Ok(u32::from(enabled == Ok(1))), "{enabled:?}");
     };
-    // Because one leaves no memory for the other.
+    // One of the two enablings fails, because there is no room for both.
     let at_once = |world: World, x| world.dtrace.enable(x, &spec("proc:::"));
     let places = at_each_place(&CONFIG, at_once, other, |world, x, result, enabled| match result {
-        // The other came too late, or before there was anything.
+        // This enabling has succeeded, so the other one has found no room.
         Ok(4) => assert!(too_many(enabled)),
         failed => check(world, x, failed, enabled),
     });
@@ -166,7 +166,7 @@ fn what_another_thread_has_enabled_stays() {
     assert!(places > 6, "{places}");
 }
 
-/// A probe that goes while it is being looked for is not mistaken for the one that has its number then.
+/// If a probe is destroyed during a search, the search does not return the probe that gets its number.
 #[test]
 #[cfg(feature = "server")]
 fn what_is_found_is_what_was_meant() {
@@ -255,7 +255,7 @@ fn assert_one_is_refused(mut results: [Result<(), FrameworkError>; 2]) {
     assert_eq!(results, [Ok(()), Err(FrameworkError::Busy)]);
 }
 
-/// All memory is there, and nothing enabled.
+/// Asserts that all memory is free, and that no probe is enabled.
 fn assert_nobody_is_there(world: World, config: &Config) {
     let fresh = self::world(config);
     assert_eq!(world.dtrace.memory_left().unwrap(), fresh.dtrace.memory_left().unwrap());
@@ -263,7 +263,7 @@ fn assert_nobody_is_there(world: World, config: &Config) {
     assert_eq!(world.dtrace.unregister(world.provider), Ok(()));
 }
 
-/// Whether it can be done depends on what the other thread does.
+/// Ignores a result that depends on the other thread.
 fn ignore<T>(_: Result<T, impl std::fmt::Debug>) {}
 
 /// After any two threads have worked for one consumer, nothing of the consumer is left.
@@ -301,7 +301,7 @@ fn nothing_is_left_whatever_two_threads_do() {
         |world, x| ignore(world.dtrace.program_piece(x, 100, 0, &[0; 10])),
         |world, x| {
             ignore(world.dtrace.close(x));
-            // In its place.
+            // Opens another consumer, which uses the same entry.
             let y = world.dtrace.open().unwrap();
             assert_eq!(world.dtrace.enable(y, &spec("proc:::d")), Ok(1));
             world.dtrace.go(y).unwrap();
@@ -338,7 +338,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
     type Act = fn(World, &'static Provider);
     fn open(world: World, script: &'static Provider) -> Result<(), OpenError> {
         let privileges = Privileges::USER;
-        // SAFETY: a process stays.
+        // SAFETY: the program of the tests is never unloaded.
         unsafe { script.open_with(&*world.dtrace, c"m", c"script", &ProviderAttr::SDT, privileges) }
     }
     fn again<T, E>(mut what: impl FnMut() -> Result<T, E>, is_busy: impl Fn(&E) -> bool) -> T
@@ -379,7 +379,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
                 add(script, c"c");
                 &[c"c"]
             }
-            // A consumer is there.
+            // A consumer is open, so `close` fails.
             Err(_) => &[c"a"],
         }
     }

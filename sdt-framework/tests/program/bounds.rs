@@ -1,4 +1,4 @@
-//! A hit ends soon, whatever programs want.
+//! The duration of a hit is limited, whatever its programs do.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use crate::machine::machine;
 use crate::run::Kernel;
 use dtrace_abi::option::OptionId;
 
-/// All clauses of a hit share what they may do, whether they fail or not.
+/// All clauses of a hit share one budget, whether they fail or not.
 #[test]
 fn however_many_clauses_there_are_a_hit_ends() {
     let kernel = Kernel::with(Threads::new(), 4 << 20);
@@ -36,7 +36,7 @@ fn however_many_clauses_there_are_a_hit_ends() {
     assert_eq!((numbers.len(), numbers[0][0] + numbers[1][0]), (2, 26 - errors as i64));
 }
 
-/// Half of each second, by all programs together: what would be more is a fault.
+/// All programs together can hold a CPU for half of each second; more is a fault.
 #[test]
 fn a_cpu_is_not_held_for_long() {
     let kernel = machine();

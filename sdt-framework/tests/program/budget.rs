@@ -1,4 +1,4 @@
-//! All clauses of a hit have one budget. What they do is counted here in the calls of a host whose functions are dear.
+//! All clauses of a hit have one budget. The tests count their work as calls of a host with expensive functions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,10 +11,10 @@ use crate::run::{CONFIG, Kernel};
 
 /// The cost of its functions.
 const COSTS: Costs = Costs { load: 3_000, user: 3_000, stack: 4_000, frame: 2_000 };
-/// Frames that there are.
+/// The number of frames of each stack.
 const DEPTH: usize = 250;
 
-/// A process whose every function is a system call or more.
+/// A host each of whose functions costs as much as a system call, or more.
 #[derive(Default)]
 pub struct Dear<const UNITS: u32 = { Costs::BUDGET }> {
     threads: Threads,
@@ -35,7 +35,7 @@ impl<const UNITS: u32> Dear<UNITS> {
     }
 }
 
-// SAFETY: `Threads` keeps to it.
+// SAFETY: each function calls the same function of `Threads`, which fulfils the contract.
 unsafe impl<const UNITS: u32> Host for Dear<UNITS> {
     type Lock = SpinLock<Self>;
 

@@ -1,18 +1,18 @@
-//! Predicates that are not looked at twice.
+//! The predicate cache: predicates that are not evaluated a second time.
 
 use std::sync::atomic::Ordering;
 
 use crate::common::Threads;
 use crate::machine::machine;
 
-/// A predicate that was false is not looked at again by the thread, until something that it looks at changes.
+/// A thread does not evaluate a predicate again that was false, until a value that the predicate uses changes.
 #[test]
 fn predicates_are_cached() {
     let kernel = machine();
     let x = kernel.consumer();
     x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
     x.go();
-    // Whoever looks at the predicate has to know whose variable it is.
+    // The evaluation of the predicate calls `thread`, because it uses a thread-local variable. So the test counts these calls.
     let asks = |arg: u64| {
         let before = kernel.dtrace.host().looks.load(Ordering::Relaxed);
         kernel.hit(0, arg);
@@ -23,7 +23,7 @@ fn predicates_are_cached() {
     assert_eq!([4, 5].map(asks), [1, 1]);
     kernel.hit(1, 0);
     assert_eq!([6, 7].map(asks), [1, 0]);
-    // Another thread has not looked yet.
+    // Another thread has not evaluated the predicate yet.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             Threads::bind(1);
@@ -58,8 +58,8 @@ fn interrupts_are_no_threads() {
     assert_eq!(x.numbers(), [[1], [4]]);
 }
 
-/// Whatever assigns a variable of the thread's makes its predicates be looked at again; and a predicate that assigns one is
-/// looked at each time.
+/// Each assignment of a thread-local variable clears the thread's cache. A predicate that assigns a variable is evaluated at each
+/// hit.
 #[test]
 fn cached_predicates_are_forgotten() {
     for (assigns, asks) in [

@@ -59,7 +59,7 @@ fn pieces_follow_each_other() {
     assert!(matches!(none, Err(ConsumerError::Program(ProgramError::Dof(_)))));
 }
 
-/// A program that is refused takes nothing of those before it away.
+/// A refused program does not affect earlier programs.
 #[test]
 fn a_refused_program_changes_nothing() {
     let kernel = Kernel::new();
@@ -85,7 +85,7 @@ fn a_refused_program_changes_nothing() {
 }
 
 thread_local! {
-    /// One for all of them: what a consumer leaves is the next one's to find.
+    /// One framework for all cases, so that a consumer would find data that an earlier one has left.
     static KERNEL: Kernel = Kernel::new();
 }
 

@@ -1,4 +1,4 @@
-//! Programs for which illumos's dtrace.c is wrong (docs/d.md lists them): what they record here.
+//! Programs for which illumos's dtrace.c is wrong (docs/d.md lists them), and their records here.
 
 use crate::run::{Kernel, number};
 

@@ -39,7 +39,7 @@ fn aggregations() {
     assert_eq!(drops, 0, "drops are reported once");
 }
 
-/// A variable without room costs the record of its clause, as in DTrace.
+/// If there is no room for a variable, the record of the clause is dropped, as in DTrace.
 #[test]
 fn dynamic_variables() {
     let kernel = Kernel::new();
@@ -90,7 +90,7 @@ fn nothing_behind_the_end() {
     x.enable("proc:::a { trace(arg0); @ = count(); } proc:::b { @ = count(); }");
     x.go();
     (0..10).for_each(|n| kernel.hit(0, n));
-    // dtrace.c reserves no room for it either, and does nothing where the buffer is full.
+    // A clause without a record, as in dtrace.c: it reserves no room, and does nothing if the buffer is full.
     (0..10).for_each(|n| kernel.hit(1, n));
     assert_eq!(kernel.dtrace.status(x.id).unwrap().filled, 1);
     x.stop();
@@ -121,7 +121,7 @@ fn a_predicate_that_drops_is_not_true() {
     }
 }
 
-/// This is a drop, and not an error.
+/// A clause with a drop and a fault counts as a drop, and not as an error.
 #[test]
 fn what_drops_and_fails_is_a_drop() {
     let kernel = Kernel::with(Threads::new(), 4 << 20);
@@ -137,7 +137,7 @@ fn what_drops_and_fails_is_a_drop() {
     assert_eq!(told, [status.errors]);
 }
 
-/// Variables that are removed are cleaned however many clean ones there are already.
+/// Removed variables are cleaned, even if there are clean chunks already.
 #[test]
 fn a_few_clean_ones_hold_up_nobody() {
     let kernel = Kernel::with(Threads::new(), 4 << 20);

@@ -33,7 +33,8 @@ fn stacks_and_addresses() {
     assert_eq!(records[0].data[4], [0x42]);
 }
 
-/// Probes of processes count for who may trace those alone if they fired in user mode, and tell nothing of the kernel.
+/// For a consumer that may trace only processes, hits of processes' probes count only in user mode, and records contain no data
+/// of the kernel.
 #[test]
 fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     unsafe extern "C" fn usermode(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
@@ -44,7 +45,7 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     let register = |name, privileges| {
         let ops: &'static _ = Box::leak(Box::new(ProviderOps { usermode: Some(usermode), ..OPS }));
         let of: &'static TestProvider = Box::leak(Box::default());
-        // SAFETY: it stays.
+        // SAFETY: the provider is never freed.
         unsafe { kernel.dtrace.register(name, &ProviderAttr::SDT, privileges, ops, of.arg()) }
             .unwrap()
     };
@@ -112,7 +113,7 @@ fn who_is_not_heard_of_is_given_up() {
     assert!(kernel.dtrace.status(x.id).unwrap().killed, "that does not change");
 }
 
-/// Nobody looks at the clock for a hit that comes to nothing; but now and then.
+/// A hit without a record does not read the clock, except that some hits check the timeout.
 #[test]
 fn who_is_not_heard_of_is_given_up_even_if_it_records_nothing() {
     for program in ["proc:::a /arg0 == 1/ { trace(1); }", "proc:::a { @ = count(); }"] {
@@ -211,7 +212,7 @@ fn a_boot_is_traced() {
     assert_eq!(dtrace.enable_anonymously(&compile(text)), Ok(1));
     assert!(matches!(dtrace.enable_anonymously(&compile(text)), Err(ConsumerError::Started(_))));
     let late: &'static TestProvider = Box::leak(Box::default());
-    // SAFETY: it stays.
+    // SAFETY: the provider is never freed.
     let provider = unsafe { late.register(&**dtrace, c"late") }.unwrap();
     let probe = create(&**dtrace, provider, [c"m", c"f", c"first"], 0);
     dtrace.probe(probe, &[7; 6]);
@@ -293,7 +294,7 @@ fn a_variable_that_is_read_takes_no_room() {
     assert_eq!(kernel.dtrace.status(x.id).unwrap().dynamic_drops, 0);
 }
 
-/// `strtok` goes on in the next clauses of the same firing.
+/// `strtok` continues in later clauses at the same hit.
 #[test]
 fn a_string_is_taken_apart_by_several_clauses() {
     let kernel = machine();

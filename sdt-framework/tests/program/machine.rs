@@ -1,4 +1,4 @@
-//! A host that the tests of programs set as they want it.
+//! A host with settings for the tests of programs.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ impl Knows for Machine {
         }
     }
 
-    /// A process has everything.
+    /// All memory of the process is readable.
     fn copyin(&self, _: u64, into: &mut [u8]) -> bool {
         into.fill(b'u');
         true

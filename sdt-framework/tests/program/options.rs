@@ -53,7 +53,7 @@ fn one_cpu_is_traced() {
     assert!(all - kernel.dtrace.memory_left().unwrap() > one, "all CPUs take more than one");
 }
 
-/// A clause has room for as many strings as it has with the usual size of them.
+/// The number of strings for which a clause has scratch space does not depend on the size of a string.
 #[test]
 fn scratch_space_grows_with_strings() {
     let program = "BEGIN { this->a = strjoin(\"a\", \"b\"); this->a = strjoin(this->a, \"c\");

@@ -225,7 +225,7 @@ fn totals_are_exact_on_all_cpus() {
     }
 }
 
-/// 100 for each argument's place.
+/// Returns 100 times the index of the argument.
 unsafe extern "C" fn asked(
     _: *mut c_void,
     _: u32,
@@ -236,13 +236,13 @@ unsafe extern "C" fn asked(
     u64::from(index.unsigned_abs()) * 100
 }
 
-/// A predicate on arguments that the hit does not bring along, at every hit as at the first.
+/// A predicate on arguments that the hit does not contain calls the provider at every hit.
 #[test]
 fn predicates_ask_the_provider() {
     const OPS: ProviderOps = ProviderOps { getargval: Some(asked), ..ProviderOps::INERT };
     let kernel = Kernel::new();
     let (privileges, null) = (Privileges::USER, std::ptr::null_mut());
-    // SAFETY: the ops look at nothing.
+    // SAFETY: the ops use none of their pointers.
     let provider =
         unsafe { kernel.dtrace.register(c"five", &ProviderAttr::SDT, privileges, &OPS, null) };
     let probe = create(&*kernel.dtrace, provider.unwrap(), [c"m", c"f", c"n"], 0);

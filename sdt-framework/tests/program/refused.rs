@@ -1,4 +1,5 @@
-//! DOF that illumos's dtrace.c refuses (`dtrace_dof_actdesc`, `dtrace_dof_options`, `dtrace_ecb_action_add`), and what it ignores.
+//! DOF that illumos's dtrace.c refuses (`dtrace_dof_actdesc`, `dtrace_dof_options`, `dtrace_ecb_action_add`), and parts that it
+//! ignores.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::dof::{
@@ -60,7 +61,7 @@ fn formats() {
         let empty = with_actions(&text, |actions| actions[0].arg = 0);
         assert_eq!(refused(&empty), malformed(0, Malformed::EmptyFormat(kind)));
     }
-    // Other actions have an argument, whatever section stands beside it.
+    // For other actions, `arg` is an argument, even if `strings` names a section.
     let stack = with_actions("proc:::a { stack(3); }", |actions| actions[0].strings = 0);
     let kernel = Kernel::new();
     let consumer = kernel.consumer();
@@ -75,7 +76,7 @@ fn aggregations_behind_speculate_and_commit() {
     for (text, before) in
         [("speculate(1); trace(1);", Action::Speculate), ("commit(1); raise(1);", Action::Commit)]
     {
-        // The action between is made the key that the aggregation needs.
+        // `keys` makes the previous action the key of the aggregation.
         let text = format!("#pragma D option destructive\nproc:::a {{ {text} }}");
         let dof = with_actions(&text, |actions| {
             assert_eq!(actions[0].kind, before.number().into());

@@ -1,4 +1,4 @@
-//! A consumer, as far as the tests need one.
+//! A consumer with the functions that the tests need.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl<H: Host> Kernel<H> {
         dtrace.register_own().unwrap();
         Threads::bind(0);
         let provider: &'static TestProvider = Box::leak(Box::default());
-        // SAFETY: it stays.
+        // SAFETY: the provider is never freed.
         let provider = unsafe { provider.register(&*dtrace, c"proc") }.unwrap();
         let probes =
             [c"a", c"b", c"c", c"d"].map(|name| create(&*dtrace, provider, [c"m", c"f", name], 0));
@@ -122,7 +122,7 @@ impl<H: Host> Consumer<'_, H> {
         self.dtrace.stop(self.id).unwrap();
     }
 
-    /// A buffer, its oldest byte, drops and errors.
+    /// Returns the content of a buffer, the offset of its oldest record, and the numbers of drops and errors.
     pub fn try_snapshot(
         &self,
         cpu: usize,

@@ -29,7 +29,7 @@ fn what_is_committed_is_recorded_and_what_is_discarded_is_not() {
     kernel.hit(0, 0);
     kernel.hit(3, 7);
     kernel.hit(2, 1);
-    // Nobody but the sign of life cleans that.
+    // Only a request for the status cleans these records.
     kernel.dtrace.status(x.id).unwrap();
     round([5, 6], 1);
     x.stop();
@@ -45,7 +45,7 @@ fn what_is_committed_is_recorded_and_what_is_discarded_is_not() {
     assert_eq!((status.speculations_unavailable, status.speculation_drops), (0, 0));
 }
 
-/// A clause that discards another speculation, or none, keeps what it records in its own.
+/// A clause that discards another speculation, or none, keeps the records of its own speculation.
 #[test]
 fn another_one_is_discarded() {
     for (discarded, expected) in [("other", vec![7, 8]), ("0", vec![7, 8]), ("own", vec![])] {
@@ -88,7 +88,7 @@ fn there_are_so_many_speculations_and_so_much_room() {
     assert_eq!(kernel.dtrace.status(x.id).unwrap().speculation_drops, 2);
     kernel.hit(2, 2);
     assert_eq!(x.numbers(), [[3]; 4]);
-    // Nobody speculates there; and such a number was never given.
+    // Nothing is recorded for speculation 0, or for a number that `speculation()` has not returned.
     kernel.hit(1, 0);
     kernel.hit(1, 3);
     kernel.hit(2, 0);
@@ -139,7 +139,7 @@ fn several_cpus_speculate_together() {
     }
     on(3, 3, 0);
     on(1, 0, 0);
-    // The sign of life cleans what was discarded.
+    // The request for the status cleans the discarded speculation.
     let status = kernel.dtrace.status(x.id).unwrap();
     assert_eq!((status.speculations_busy, status.speculations_unavailable), (2, 0));
     on(1, 0, 0);
@@ -198,7 +198,7 @@ fn totals_are_exact_whatever_the_cpus_do() {
         x.stop();
         read();
     });
-    // Each thread has a speculation of its own, or none.
+    // Each thread has its own speculation, or none.
     assert_eq!(records, kept);
     assert!(kept > 0);
 }

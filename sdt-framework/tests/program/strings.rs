@@ -1,4 +1,4 @@
-//! String subroutines at the bound of strings: what illumos's dtrace.c makes of texts that are longer than `strsize`.
+//! String subroutines at the limit of strings: the results of illumos's dtrace.c for texts that are longer than `strsize`.
 
 use dtrace_abi::option::OptionId;
 
@@ -29,7 +29,7 @@ fn strtok_ends_where_its_text_ends() {
     let parts = "trace(strtok(\"aaaa,bbbb,cccc,dddd,eeee,ffff\", \",\"));
          trace(strtok(NULL, \",\")); trace(strtok(NULL, \",\")); trace(strtok(NULL, \",\"));";
     assert_eq!(traced(16, parts), ["aaaa", "bbbb", "cccc", "d"]);
-    // The zero of a text that has one ends it, too.
+    // A NUL before that limit also ends the text.
     assert_eq!(traced(64, parts), ["aaaa", "bbbb", "cccc", "dddd"]);
     let no_more = "this->s = strtok(NULL, \",\"); trace(this->s == NULL ? \"none\" : \"some\");";
     assert_eq!(traced(16, &format!("{parts} {no_more}")), ["aaaa", "bbbb", "cccc", "d", "none"]);

@@ -19,9 +19,10 @@ pub(super) type Context = libc::ucontext_t;
 const CONTEXT: usize = 304;
 /// The bytes that stay free below the interrupted stack pointer: the red zone of 128, and room for instructions that push.
 pub(super) const FREE: usize = 512;
-/// Room below the frame of the function that copies, for the functions that it calls.
+/// The room in bytes that stays free below the frame of [`divert`], for the functions that it calls.
 const BELOW: usize = 4096;
-/// The size of the state that `fxsave` stores, and where software describes the rest (`struct _fpx_sw_bytes`).
+/// The size in bytes of the state that `fxsave` stores, and the offset in it of the bytes that the processor leaves to software
+/// (`struct _fpx_sw_bytes`).
 const FXSAVE: usize = 512;
 const SOFTWARE: usize = 464;
 /// `FP_XSTATE_MAGIC1`: there is more state, and its size follows.

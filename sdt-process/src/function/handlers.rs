@@ -1,4 +1,4 @@
-//! Waits until no thread looks at sites that are removed.
+//! Waits until no thread uses sites that are being removed.
 //!
 //! A signal handler that searches the table of sites holds no slot yet. It counts itself in one of two counters, the one of the current
 //! epoch. A waiter begins the next epoch, and waits until the counter of the earlier one is zero: handlers that begin later see the table
@@ -22,7 +22,7 @@ impl Handler {
             if EPOCH.load(Ordering::SeqCst) == epoch {
                 return Self(count);
             }
-            // A waiter of this epoch may have seen zero before.
+            // The epoch has changed: a waiter may have seen a count of zero before this handler increased it.
             count.fetch_sub(1, Ordering::SeqCst);
         }
     }

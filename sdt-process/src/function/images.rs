@@ -130,7 +130,8 @@ fn keep(name: &CStr) -> Option<()> {
     (!unsafe { libc::dlopen(name.as_ptr(), how) }.is_null()).then_some(())
 }
 
-/// Returns the loaded objects that have a build ID, except the dynamic linker, which the signal handler may call, and the kernel's own.
+/// Returns the loaded objects that have a build ID, except the dynamic linker, which the signal handler may call, and the vDSO of
+/// the kernel.
 pub(super) fn loaded() -> Vec<Loaded> {
     let mut found: Vec<Loaded> = Vec::new();
     // SAFETY: `add` gets the vector that it expects, and does not list objects itself.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `text` | the text that consumers may trace, and the stores to it |
 //! | `images` | the program and the shared objects that are traced |
-//! | `excluded` | the functions that the signal handler may call |
+//! | `excluded` | the functions that are not traced, because a breakpoint in them could end the process |
 //! | `restorer` | the code to which the signal handler returns |
 //! | `hit` | from a breakpoint to the framework, and back |
 //! | `frame` | the registers of interrupted code, in the frame of a signal |

@@ -104,7 +104,7 @@ fn proof() -> MutexGuard<'static, Option<(Access, Instant)>> {
     PROOF.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends a change of functions: drops the proof, and with it the access for writing to the memory of the process.
+/// Ends a change of functions: drops the proof, and thereby closes the memory of the process for writing.
 pub(crate) fn end_change() {
     *proof() = None;
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | a thread blocks the signal, or waits for it (`sigtimedwait(2)`) | it gets no timer, as the program would receive the signal. It is counted ([`unsampled`]) |
 //! | a thread has a seccomp filter that is not known to allow the system calls of a hit | it gets no timer, and is counted |
-//! | a thread uses the thread-local variables of another one (`clone(2)` without `CLONE_SETTLS`) | its samples are counted as stray, or those of the other one |
+//! | a thread uses the thread-local variables of another one (`clone(2)` without `CLONE_SETTLS`) | the samples of one of the two threads are counted as stray |
 //! | a thread blocks the signal for a moment | the sample comes later, and `arg2` is the time of the samples that were omitted meanwhile |
 //! | a sample interrupts the recording of a hit, or no [stack](stacks) or slot is free | it is counted as stray |
 //! | a sample comes after its probe was disabled | it is ignored |
@@ -146,7 +146,7 @@ pub(crate) fn change(timer: usize, interval: Option<u64>, slots: usize) {
     }
 }
 
-/// Looks for threads that have no timer, if it is time to. Returns the time until the next call, while a timer is enabled.
+/// Looks for threads that have no timer, if a scan is due. Returns the time until the next call, while a timer is enabled.
 pub(crate) fn scan_if_due() -> Option<Duration> {
     lock().scan_if_due()
 }
@@ -404,7 +404,7 @@ const fn has(mask: u64, signal: c_int) -> bool {
     mask >> (signal - 1) & 1 != 0
 }
 
-/// Returns the number of the thread with this status in its own pid namespace. `/proc` may be that of another.
+/// Returns the number of the thread with this status in its own pid namespace. `/proc` may belong to another pid namespace.
 fn number(status: &str) -> Option<u32> {
     threads::field(status, "NSpid")?.split_ascii_whitespace().last()?.parse().ok()
 }

@@ -51,7 +51,7 @@ pub(super) fn install(blocked: impl Fn(c_int) -> usize) -> Result<c_int, Unsampl
         SIGNAL.store(signal, Ordering::Release);
         match action(signal, Some(&new_action())) {
             Some(before) if before.sa_sigaction == libc::SIG_DFL => return Ok(signal),
-            // Another thread has installed a handler since the look above.
+            // Another thread has installed a handler since this function checked.
             Some(before) => drop(action(signal, Some(&before))),
             None => {}
         }

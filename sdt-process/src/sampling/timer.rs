@@ -17,7 +17,7 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// The upper half of the value of each tag, at random.
+    /// The upper half of the value of each tag, a number that was chosen at random.
     const MAGIC: u64 = 0x5d7a_91c3;
     const GENERATIONS: u64 = 0x00ff_ffff;
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use crate::consumer::Subject;
 use crate::program::run;
 
-/// Returns the number of copies for a text that is a constant, which the program in D reads.
+/// Runs a program in D that reads a constant of the subject, and returns how often the kernel copied memory for it.
 fn copies(subject: &mut Subject) -> u64 {
     let mut copies = 0;
     let text = "subject:::said { trace(args[0]); }";

@@ -214,7 +214,7 @@ impl Consumer {
         Self(Client::connect(line(process).unwrap()).unwrap())
     }
 
-    /// Connects, and enables what a description matches.
+    /// Connects, and enables the probes that a description matches.
     pub fn enabling(process: u32, spec: &str) -> Self {
         let mut consumer = Self::of(process);
         consumer.0.open().unwrap();

@@ -18,7 +18,7 @@ fn probe(function: &str, name: &str) -> String {
     format!("pid$target:a.out:process??subject??functions??{function}:{name}")
 }
 
-/// The bytes of this program, its text, and its build ID.
+/// The file of this program, from which the tests read its text and its build ID.
 struct Program {
     bytes: Vec<u8>,
 }
@@ -112,7 +112,7 @@ fn entries_are_returns_and_unwindings() {
         assert_eq!(subject.ask("unwound 20"), "10");
     });
     let counts = table(&shown);
-    // A call with n has n + 1 entries. None of those with an odd number returns.
+    // A call of `deep` with n has n + 1 entries. If n is odd, it panics, and none of its activations returns.
     let entries = |n: &u64| n + 1;
     assert_eq!(counts["entries"], (0..20).map(|n| entries(&n)).sum::<u64>(), "{shown}{said}");
     let even = (0..20).filter(|n| n % 2 == 0);
@@ -197,7 +197,7 @@ fn text_is_restored_at_each_end() {
             // SAFETY: sends a signal to the child, which still exists as it has not been waited for.
             unsafe { libc::kill(child.cast_signed(), libc::SIGKILL) };
         }
-        // The connection is closed without a word.
+        // The consumer closes the connection without a request.
         drop(running);
         let is_restored = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -232,7 +232,8 @@ fn false_sites_are_refused() {
     });
     let first = program.code(twice.start, whole.unwrap());
     let id = program.build_id();
-    // The handler of SIGTRAP, a function of `core`, and text that is none.
+    // Functions that are excluded: the handler of SIGTRAP, a function of `sdt_framework`, and one of `core`. Then addresses
+    // outside of the text.
     for parts in
         [&["sdt_process", "on_trap"][..], &["sdt_framework", "function_hit"], &["core", "memchr"]]
     {
@@ -248,7 +249,7 @@ fn false_sites_are_refused() {
             "{address:#x}"
         );
     }
-    // Other bytes than those of the text, in the middle of an instruction, and of another build.
+    // Refused are bytes that differ from the text, bytes that are no supported instruction, and the build ID of another program.
     assert_eq!(why(&id, twice.start, &[0xc3]).unwrap(), Some(WhyNoFunction::Bytes));
     assert_eq!(why(&id, twice.start, &[0x0f, 0x05]).unwrap(), Some(WhyNoFunction::Instruction));
     assert!(matches!(why(b"another", twice.start, &first), Err(ClientError::Refused { .. })));
@@ -292,7 +293,7 @@ fn obstacles_are_reported() {
     subject.end();
 }
 
-/// There is room for a number of functions.
+/// A consumer that sends more sites than there is room for gets the reason.
 #[test]
 fn too_many_functions_are_reported() {
     let mut subject = Subject::new("jump-few");

@@ -79,7 +79,8 @@ fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     }
 }
 
-/// A debugger writes the first byte of the site back when it removes its breakpoint: behind it must be the bytes that were there before.
+/// A debugger restores the first byte of the site when it removes its breakpoint, so the bytes after it must not have changed
+/// meanwhile.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn breakpoints_of_a_debugger_are_respected() {
@@ -106,7 +107,7 @@ fn breakpoints_of_a_debugger_are_respected() {
     assert!(reason.contains("a debugger has a breakpoint at a site"), "{reason}");
     memory.write_all_at(&kept, site).unwrap();
     assert!(is_traced(&mut subject));
-    // The probe stays enabled, and is disabled at the next occasion.
+    // The probe stays enabled, and its site becomes a nop at the next change of the probe.
     let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
     let kept = insert();
     consumer.0.close().ok();
@@ -207,7 +208,8 @@ fn calls_that_fail_are_reported() {
             assert_eq!(subject.ask("spans 10"), "done");
         }
     }
-    // Memory that programs in D read is a bad address, and a hit on an unknown stack is counted.
+    // If `process_vm_readv` fails, a read by a program in D ends with a fault. If `sigaltstack` fails, the hit is counted as
+    // stray.
     let mut subject = Subject::new("jump-allowed");
     assert_eq!(subject.ask("deny process_vm_readv errno"), "denied");
     let [shown, said] =
@@ -321,7 +323,7 @@ fn a_process_that_cannot_be_dumped_is_left_alone() {
     assert_eq!(subject.ask("fire 2 100"), "200");
 }
 
-/// A program that reads a missing page does not make the thread wait that fills the page.
+/// A program in D that reads a missing page does not block: the thread that hits the probe may be the one that fills the page.
 #[test]
 fn a_read_does_not_wait_for_a_page() {
     let mut subject = Subject::new("jump");

@@ -181,7 +181,7 @@ fn buffers_are_read_before_they_are_full() {
     for _ in 0..ROUNDS {
         // A buffer that is less than half full has room for these.
         assert_eq!(subject.ask("fire 1 1000"), "1000");
-        // Each time requests the status.
+        // Each call of `work` requests the status only.
         for _ in 0..3 {
             std::thread::sleep(running.pause());
             assert!(!running.work(&mut sink).unwrap());
@@ -276,7 +276,7 @@ fn a_stack_takes_at_most_one_copy_for_a_frame() {
                 shown.split_whitespace().map(|depth| depth.parse().unwrap()).collect();
             assert_eq!(depths.len(), times, "{shown}");
             assert!(depths[0] > 0 && depths.iter().all(|depth| *depth == depths[0]), "{shown}");
-            // Perhaps one more, which is no frame.
+            // One copy for each frame, and perhaps one for the end of the chain.
             assert!(copies <= times as u64 * (depths[0] + 1), "{copies} for {shown}");
         }
         subject.end();

@@ -117,7 +117,8 @@ fn a_program_that_handles_all_signals_is_not_sampled() {
     subject.end();
 }
 
-/// The program takes the signal over: it gets none of this crate's, and the threads count as not sampled.
+/// The program replaces the handler of the signal. Then it receives no signals of this crate's timers, and all threads count as
+/// not sampled.
 #[test]
 fn a_program_that_replaces_the_handler_is_not_sampled_any_more() {
     let mut subject = Subject::new("jump");
@@ -202,7 +203,7 @@ fn timers_end_with_the_connection() {
     let mut subject = Subject::new("jump");
     let consumer = Consumer::enabling(subject.id(), "profile:::profile-97");
     assert_ne!(subject.ask("timers"), "0");
-    // Without a word, as the kernel closes the descriptors of a process that is killed.
+    // No request is sent, as when the kernel closes the descriptors of a killed process.
     drop(consumer);
     while subject.ask("timers") != "0" {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -238,7 +239,8 @@ fn sampling_begins_and_ends_under_load() {
     }
 }
 
-/// A sandbox in which timers are forbidden is sampled only if it says otherwise, and then the reason is known.
+/// A process whose sandbox forbids timers is not sampled, and the consumer gets the reason: the unknown filter, or, if the
+/// program declared that the filter allows tracing, the error of the system call.
 #[test]
 fn a_sandbox_without_timers_is_not_sampled() {
     let mut subject = Subject::new("jump");

@@ -1,9 +1,10 @@
-//! Programs in D read stacks of all kinds, and no address beside them ends the process.
+//! Programs in D read stacks of all kinds, and a read of an address next to a stack does not end the process.
 
 use crate::consumer::Subject;
 use crate::program::run;
 
-/// Counts values that are right, and others. Bad addresses are messages.
+/// Counts the reads of `arg0` that give the expected value, and those that give another one. dtrace prints a message for each
+/// invalid address.
 const TEXT: &str = "subject:::filled { @[*(uint64_t *)arg0 == 0x535441434b21 ? \"right\" : \"wrong\"] = count(); }";
 
 /// Runs a command of the subject, and returns its answer, the number of right values, and the number of bad addresses.

@@ -1,4 +1,4 @@
-//! A function with sites beside the same function without.
+//! Compares a function with sites with the same function without sites.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::function::{Function, Instruction, SITE_NOP};
 /// The similarity of two hot paths, without the nops of sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
-    /// Other instructions, or more, or fewer.
+    /// The instructions differ, in kind or number.
     Different,
     /// The same instructions in a different order.
     Reordered,
@@ -35,7 +35,7 @@ pub struct Comparison {
     pub bytes: i64,
     /// Registers that the hot path saves only because of the sites.
     pub newly_saved: BTreeSet<Register>,
-    /// Instructions on the hot path that test, compare or branch: how many more.
+    /// The number of additional instructions on the hot path that test, compare or branch.
     pub decisions: isize,
     /// Length of the cold code in bytes.
     pub cold_bytes: u64,
@@ -56,7 +56,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares `probed` with `plain`, which is the same without sites.
+/// Compares `probed` with `plain`, the same function without sites.
 pub fn compare(plain: &Function, probed: &Function) -> Comparison {
     let frameless = has_frame(plain) && !has_frame(probed);
     let mut before = shapes(plain, |instruction| !(frameless && instruction.is_frame()));
@@ -91,7 +91,8 @@ fn shapes(function: &Function, wanted: impl Fn(&Instruction) -> bool) -> Vec<Str
     hot.filter(|instruction| wanted(instruction)).map(Instruction::shape).collect()
 }
 
-/// Only exactly these five bytes count as a site: any other code at a patchpoint is a difference.
+/// Returns whether an instruction is the nop of a site. Only these five bytes are: any other code at a patchpoint is a
+/// difference.
 fn is_site_nop(function: &Function, instruction: &Instruction) -> bool {
     function.is_site(instruction) && function.bytes_of(instruction) == SITE_NOP
 }

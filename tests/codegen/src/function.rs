@@ -12,7 +12,7 @@ use crate::image::{Image, SiteRecord, Symbol};
 /// The instruction at a site: `nopl 0(%rax,%rax,1)`.
 pub const SITE_NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// Why a function cannot be taken apart.
+/// The reason why a function cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
     /// The program has no text where the symbol is.
@@ -58,7 +58,7 @@ impl Instruction {
         self.decoded.len() as u64
     }
 
-    /// Returns whether it has no bytes: never.
+    /// Returns `false`: every instruction has bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -69,7 +69,7 @@ impl Instruction {
             OpKind::Register => "register".to_owned(),
             OpKind::Memory => "memory".to_owned(),
             OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => "to".to_owned(),
-            // The value counts, not how many bytes it is encoded in.
+            // The value of an immediate matters, not the size of its encoding.
             kind => self.immediate(kind).map_or_else(|| format!("{kind:?}"), |v| format!("{v:#x}")),
         });
         let mnemonic = format!("{:?}", self.decoded.mnemonic()).to_lowercase();
@@ -88,7 +88,7 @@ impl Instruction {
         pushes.then(|| self.decoded.op0_register())
     }
 
-    /// Returns whether it tests, compares, or branches on the outcome.
+    /// Returns whether it tests, compares, or branches conditionally.
     pub fn decides(&self) -> bool {
         matches!(self.decoded.mnemonic(), Mnemonic::Test | Mnemonic::Cmp | Mnemonic::Bt)
             || self.decoded.flow_control() == FlowControl::ConditionalBranch
@@ -222,8 +222,8 @@ impl Function {
         self.sites.iter().any(|site| site.patchpoint == instruction.address())
     }
 
-    /// The hot instructions without those that only fill up to an alignment: how many bytes of nops are
-    /// before a loop depends on where the function happens to be.
+    /// Returns the hot instructions without those that only align code. The number of nops before a loop depends on the address
+    /// of the function.
     pub fn hot_without_padding(&self) -> Vec<&Instruction> {
         let heads: BTreeSet<_> = self.hot.iter().filter_map(Instruction::jumps_to).collect();
         let mut kept = Vec::new();
@@ -270,7 +270,8 @@ impl Function {
         unreached
     }
 
-    /// The vector and mask registers that are alive behind a call in its cold code: the callee may have changed them.
+    /// Returns the vector and mask registers that are live after a call in its cold code, although the called function may have
+    /// changed them.
     pub fn lost(&self) -> BTreeSet<Register> {
         let calls = self.cold.iter().filter(|instruction| instruction.calls());
         calls.flat_map(|call| self.alive(call.address() + call.len())).collect()
@@ -309,7 +310,7 @@ impl Function {
     }
 }
 
-/// The instructions that can be reached from `entries` without going through those `known` already.
+/// Returns the instructions that are reachable from `entries`, without those that are `known` already.
 fn reachable(
     symbol: &Symbol,
     bytes: &[u8],
@@ -347,10 +348,10 @@ fn reachable(
     Ok(found)
 }
 
-/// All instructions of a function in order of address, reached or not, padding left out.
+/// Returns all instructions of a function in the order of their addresses, reachable or not, without padding.
 ///
 /// # Errors
-/// It has no text, or not instructions only.
+/// The function has no text, or bytes that are not instructions.
 pub fn instructions(image: &Image, symbol: &Symbol) -> Result<Vec<Instruction>, FunctionError> {
     let bytes = image.text(symbol.address, symbol.len).ok_or_else(|| FunctionError::NoText {
         name: symbol.name.clone(),

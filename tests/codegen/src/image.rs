@@ -10,7 +10,7 @@ const SITES: &str = "sdt_sites";
 /// Size of a site's record in bytes.
 const SITE_LEN: usize = 32;
 
-/// Why a program cannot be looked at.
+/// The reason why a program cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file is not a supported object file.
@@ -39,7 +39,7 @@ impl Symbol {
     }
 }
 
-/// A site, as its record tells.
+/// A site, according to its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteRecord {
     /// Address of the probe's record.
@@ -71,8 +71,8 @@ pub struct Image {
 impl Image {
     /// Reads a program.
     ///
-    /// The sites are those whose records the file holds as they are: in a position-independent program
-    /// they are relocated when it is loaded, and all fields are 0 here.
+    /// The sites are those whose records are complete in the file. In a position-independent program, they are relocated when it
+    /// is loaded, and all fields are 0 here.
     ///
     /// # Errors
     /// The file cannot be read, or the size of its sites is not a multiple of the record size.

@@ -1,9 +1,8 @@
-//! Takes a compiled program apart, to see what a firing site costs in code.
+//! Disassembles a compiled program, to measure the cost of a firing site in code.
 //!
-//! [`Image`] finds functions by name and sites by their records; [`Function`] decodes one function and
-//! separates its *hot* instructions, those that can be reached from its entry, from its *cold*
-//! ones, those that only a patched site leads to; [`compare`](compare::compare) holds a function with
-//! sites against the same one without.
+//! [`Image`] finds functions by name and sites by their records. [`Function`] decodes one function, and separates its *hot*
+//! instructions, which are reachable from its entry, from its *cold* ones, which are reachable only from a patched site.
+//! [`compare`](compare::compare) compares a function with sites with the same function without them.
 
 pub mod compare;
 pub mod function;

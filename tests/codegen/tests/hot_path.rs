@@ -13,7 +13,7 @@ use support::{Build, KERNEL_LIKE, PROFILE};
 
 /// Most cold bytes of a site with two plain arguments.
 const COLD_PLAIN: u64 = 40;
-/// Most cold bytes of a site with many words, computed there.
+/// Most cold bytes of a site with many words, which the cold block computes.
 const COLD_MANY_WORDS: u64 = 120;
 /// Most cold bytes of a site with an evaluator.
 const COLD_EVALUATED: u64 = 80;
@@ -56,7 +56,7 @@ impl Frames {
         Function::analyse(self.image(), symbol).unwrap()
     }
 
-    /// Compares the two variants of a function, having checked what must be so for every one.
+    /// Checks the properties that every function must have, and compares the two variants of a function.
     fn compare(self, name: &str) -> Comparison {
         let (plain, probed) = (self.function("plain", name), self.function("probed", name));
         assert!(plain.sites.is_empty() && plain.cold.is_empty(), "{name}");
@@ -72,7 +72,7 @@ impl Frames {
     }
 }
 
-/// A function, and how many hot instructions it may have more where that is not one nop a site.
+/// A function, and its allowed costs. The rule is one more hot instruction for each site: the nop.
 struct Subject {
     name: &'static str,
     /// The greatest number of cold bytes of a site.
@@ -93,7 +93,7 @@ const fn evaluated(name: &'static str) -> Subject {
 }
 
 impl Subject {
-    /// Another order of the instructions will do.
+    /// Allows another order of the instructions.
     const fn in_any_order(self) -> Self {
         Self { likeness: Likeness::Reordered, ..self }
     }
@@ -114,11 +114,12 @@ const SUBJECTS: [Subject; 54] = [
     plain("declared_2"),
     plain("leaf_texts").in_any_order(),
     plain("declared_texts").in_any_order(),
-    // Words are pushed one by one, and what makes them of the arguments is in the cold block, too.
+    // The cold block computes the words from the arguments, and pushes them one by one.
     Subject { cold: COLD_MANY_WORDS, ..plain("declared_numbers") },
     Subject { cold: COLD_MANY_WORDS, ..plain("open_numbers") },
-    // Its arguments name three locals nine times, which is more than an evaluator gets, as two names that look the same may be
-    // two locals. So they are evaluated in place, in ten registers at once, of which the function has to save two.
+    // Its arguments name three locals nine times. Each name counts, as two equal names may be two locals, and nine are more than
+    // an evaluator supports. So the arguments are evaluated in place, in ten registers at the same time, and the function must
+    // save two of them.
     evaluated("declared_10").but([None, None, Some(5)]),
     evaluated("costly_texts").in_any_order(),
     evaluated("shown"),
@@ -147,36 +148,34 @@ const SUBJECTS: [Subject; 54] = [
     evaluated("effect_atomic"),
     evaluated("effect_call"),
     evaluated("effect_in_block"),
-    // What the cold block keeps on the stack, a copy of a struct, has its room in the frame, and with that at the entry
-    // it is made there: a subtraction and an addition.
+    // The cold block keeps a copy of a struct on the stack. The frame, which is set up at the entry, contains the room for it:
+    // one subtraction and one addition.
     evaluated("costly_struct").but([None, None, Some(3)]),
     evaluated("costly_field").but([None, None, Some(3)]),
     // The scheduler may mix instructions, but not across the site.
     evaluated("costly_struct_argument").in_any_order().but([None, None, Some(3)]),
     // Vector registers, which kernels do not have, are saved in the cold block.
     Subject { cold: COLD_EVALUATED, ..plain("floats").in_any_order() }.but([None, None, Some(3)]),
-    // The cold block pushes, for which the stack has to be aligned. Where there is one site outside
-    // loops, that is done in the cold block; otherwise a leaf function without frame pointers does
-    // it in its prologue: one push, and a pop at each return.
+    // The cold block pushes, so the stack must be aligned. For a single site outside of loops, the cold block aligns it.
+    // Otherwise a leaf function without frame pointers aligns it in its prologue: one push, and a pop at each return.
     plain("branches").but([Some(5), None, None]),
     plain("two_sites").but([Some(4), None, None]),
-    // As above; and the compiler keeps a loop's blocks together, the cold one among them, so that
-    // leaving the loop jumps over it. `-force-loop-cold-block` moves it out.
+    // The stack must be aligned here, too. In addition, the compiler keeps all blocks of a loop together, including the cold one,
+    // so that code which leaves the loop jumps over it. `-force-loop-cold-block` moves it out of the loop.
     plain("in_loop").but([Some(5), Some(2), None]),
     evaluated("in_loop_costly").but([Some(5), Some(2), None]),
-    // The stack again: with frame pointers this function saves an odd number of registers.
+    // The stack must be aligned: with frame pointers, this function saves an odd number of registers.
     plain("under_pressure").but([None, Some(3), Some(3)]),
     // Without `Copy`, the value cannot be passed by value. The evaluator gets the local's address, and the hot path
     // keeps the local in memory.
     evaluated("costly_not_copy").but([Some(6); 3]),
-    // What the probe alone keeps alive across a call is kept in registers that the callee preserves, which the function
-    // has to save: two values, two pushes, moves and pops, and the compiler's own moves.
+    // Values that only the probe needs after a call stay in registers that the callee preserves, and the function must save
+    // these: two values, two pushes, moves and pops, and the compiler's own moves.
     plain("kept_alive").but([Some(8); 3]),
-    // By their addresses they are stored, and are in the frame: fewer instructions. Not for all arguments, as one that
-    // is alive anyway would be stored, too.
+    // If the site passes their addresses, the values are stored in the frame, which takes fewer instructions. Sites do not do
+    // this for all arguments, because values that are live anyway would be stored, too.
     evaluated("kept_in_memory").but([Some(5); 3]),
-    // Vectors of 64 bytes, of which kernels have none, are saved on a stack aligned to that; it is so from the
-    // prologue on.
+    // Vectors of 64 bytes, which kernels do not use, are saved on a stack with the same alignment. The prologue aligns it.
     Subject { cold: 500, ..plain("wide") }.but([Some(6); 3]),
     // The call is the function's own, not the site's, so the function saves the registers that are live across it.
     plain("enabled_in_leaf").but([Some(7), Some(5), Some(5)]),
@@ -237,7 +236,7 @@ fn a_disabled_site_in_a_loop_is_one_nop_if_cold_blocks_may_leave_loops() {
     check(Frames::WithAndColdLoops);
 }
 
-/// A cold block needs no landing pad: a jump leads there, or the end of an exception, neither of them indirect.
+/// A cold block needs no landing pad: it is reached by a direct jump or by the return from an exception.
 #[test]
 fn a_disabled_site_is_one_nop_among_landing_pads() {
     const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -254,8 +253,8 @@ fn a_disabled_site_is_one_nop_among_landing_pads() {
     }
 }
 
-/// Functions called in cold code may change every vector register, whether the whole program may use these registers or one
-/// function.
+/// Functions called in cold code may change every vector register. No such register may be live after the call, both if the whole
+/// program uses vector registers and if only one function does.
 #[test]
 fn nothing_that_a_callee_may_change_is_alive_behind_its_call() {
     for frames in [Frames::Without, Frames::With, Frames::WithAndColdLoops] {

@@ -11,7 +11,7 @@ use support::{Build, KERNEL_LIKE, PROFILE};
 /// Size of a probe's record.
 const PROBE_LEN: u64 = size_of::<sdt_core::Probe>() as u64;
 
-/// Checks all sites, and returns how many have their cold code out of line, and the functions in which it is not.
+/// Checks all sites. Returns the number of sites with their cold code out of line, and the functions of the other sites.
 fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
     let probes = image.section("linkme_SDT_PROBES").expect("there are probes");
     let (mut out_of_line, mut in_between) = (0, Vec::new());
@@ -40,7 +40,8 @@ fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
     (out_of_line, in_between)
 }
 
-/// Compiles at a level, and checks every site. The cold code of subjects that are marked so must be out of line.
+/// Compiles at a level, and checks every site. At levels above 0, the cold code must be out of line in all functions, except two
+/// at level z.
 fn level(level: &str) {
     // Only for the program: cargo compiles its dependencies once, and the program contains the code inlined from them.
     let setting = match level.parse::<u8>() {
@@ -54,7 +55,8 @@ fn level(level: &str) {
     let image = build.image();
     let (out_of_line, in_between) = check(&image, level);
     assert!(out_of_line > 0);
-    // At z LLVM lays out for size, and two loops keep their cold blocks; one is over more vectors than there are registers.
+    // At level z, LLVM optimises the layout for size, and two loops contain their cold blocks. One of them uses more vectors than
+    // there are registers.
     let most = if level == "z" { 2 } else { 0 };
     if level != "0" {
         assert!(in_between.len() <= most, "level {level}: {in_between:?} in between");

@@ -19,7 +19,7 @@ fn no_site_can_panic() {
     linked(&["--cfg=without_panics"]).expect("no panic can be reached");
 }
 
-/// The test can fail.
+/// Checks that the test detects an argument that can panic.
 #[test]
 fn an_argument_that_can_is_found() {
     let error = linked(&["--cfg=without_panics", "--cfg=with_a_panic"]).unwrap_err();

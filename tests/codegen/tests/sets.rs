@@ -16,9 +16,9 @@ const STRESS: [&str; 2] = ["-Clink-arg=-Wl,--gc-sections", "-Clink-arg=-Wl,-z,st
 
 #[derive(Clone, Copy)]
 enum Linker {
-    /// The one that comes with rustc.
+    /// lld, as installed with rustc.
     Lld,
-    /// The system's: GNU ld.
+    /// GNU ld of the system.
     Gnu,
 }
 
@@ -40,7 +40,7 @@ fn check(linker: Linker, lto: &str, position_independent: bool) {
     }
     let lto = format!("-Clto={lto}");
     let own = [&STRESS, linker.flags(), &[&*lto]].concat();
-    // The records of one set are from many objects.
+    // Several codegen units, so that the records of one set come from many objects.
     let profile = &[&["package.codegen-sets.codegen-units=16"], &PROFILE[..]].concat();
     let build = Build { package: "codegen-sets", rustflags: &rustflags, own: &own, profile };
     let (image, output) = build.then(|path: &Path| {

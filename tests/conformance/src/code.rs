@@ -7,10 +7,10 @@ use anyhow::{Context as _, bail};
 
 use crate::unit::{Function, Place, Unit};
 
-/// The instructions, all of them nops, that fill up exactly `len` bytes at a place: how long each is.
+/// Returns the lengths of the instructions in `len` bytes at a place, all of which must be nops.
 ///
 /// # Errors
-/// They are not nops, or do not end there.
+/// An instruction is not a nop, or the last one does not end after `len` bytes.
 pub fn nops(unit: &Unit, at: Place, len: u64) -> anyhow::Result<Vec<u64>> {
     let code = unit.bytes(at, len).context("outside of its section")?;
     let mut lengths = Vec::new();
@@ -40,10 +40,10 @@ pub struct Size {
     pub cold_bytes: i64,
 }
 
-/// Takes a function apart; `sites` are the places that its sites' records tell: the nop's and the target's.
+/// Measures the parts of a function. `sites` are the places in the records of its sites: the nop and the target.
 ///
 /// # Errors
-/// A site is not where it should be, or control leads to where no instruction is.
+/// A site is not at the expected place, or a jump leads to bytes that are not an instruction.
 pub fn size(unit: &Unit, function: &Function, sites: &[(Place, Place)]) -> anyhow::Result<Size> {
     let hot = reachable(unit, function, function.start, &BTreeMap::new())?;
     for (site, target) in sites {
@@ -83,7 +83,7 @@ pub fn reachable(
     let mut known = BTreeMap::new();
     let mut open = vec![from];
     while let Some(at) = open.pop() {
-        // Another function's code is none of this one's.
+        // Code of another function does not belong to this one.
         let is_known = known.contains_key(&at.offset) || before.contains_key(&at.offset);
         if !function.contains(at) || is_known {
             continue;
@@ -95,7 +95,7 @@ pub fn reachable(
         known.insert(at.offset, instruction.len);
         let next = at.after(instruction.len);
         let to = |distance| at.moved(distance);
-        // Where a relocation says where to, it is another function.
+        // If a relocation determines the target, the target is another function.
         let elsewhere = unit.relocations(at, instruction.len).next().is_some();
         match instruction.flow {
             Flow::Next | Flow::Call => open.push(next),

@@ -1,4 +1,4 @@
-//! The probes that a kernel's fbt makes of a function: at its entry, by the rule that the check of cargo-sdt has, and at its
+//! The probes that a kernel's fbt creates for a function: at its entry, by the same rule as in the check of cargo-sdt, and at its
 //! returns.
 
 use cargo_sdt::internal::arch::Arch;
@@ -9,9 +9,9 @@ use crate::flow;
 /// The places of a function that fbt patches, as offsets in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probes {
-    /// Of `entry`.
+    /// The offset of the probe `entry`.
     pub entry: u64,
-    /// Of `return`.
+    /// The offsets of the probes `return`.
     pub returns: Vec<u64>,
 }
 
@@ -46,7 +46,7 @@ fn x86_64(code: &[u8], mut at: usize, address: u64) -> Vec<usize> {
     returns
 }
 
-/// Returns whether eight bytes about a place are an address in the function itself: a jump table is no code.
+/// Returns whether eight bytes around a place are an address in the function itself, as in a jump table, which is not code.
 fn is_in_a_pointer(code: &[u8], address: u64, at: usize) -> bool {
     let inside = address..address + code.len() as u64;
     let first = at.saturating_sub(7);
@@ -70,7 +70,8 @@ fn aarch64(code: &[u8], entry: usize) -> Vec<usize> {
     returns.map(|at| 4 * at).collect()
 }
 
-/// `jalr x0, 0(ra)`; `c.jr ra`. In steps of four bytes from the entry, short ones in both halves.
+/// Finds `jalr x0, 0(ra)` and `c.jr ra`. Searches in steps of four bytes from the entry, and for short instructions in both
+/// halves.
 fn riscv64(code: &[u8], mut at: usize) -> Vec<usize> {
     let is = |at: usize, bytes: &[u8]| code.get(at..).is_some_and(|rest| rest.starts_with(bytes));
     let mut returns = Vec::new();
@@ -109,7 +110,7 @@ mod tests {
         // endbr64; mov rax, rdi; push rbp; pop rbp; ret
         let code = [0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x89, 0xf8, 0x55, 0x5d, 0xc3];
         assert_eq!(of(&code), Some((7, vec![9], true)));
-        // The frame is behind a test; a site; a return: `ret 8` is none.
+        // The frame is set up after a test; before that, a site, and a return. `ret 8` does not count as a return.
         let code = [0x85, 0xff, 0x74, 3, 0x55, 0x5d, 0xc3, 0xc3];
         assert_eq!(of(&code), Some((4, vec![6, 7], false)));
         let code = [0x0f, 0x1f, 0x44, 0, 0, 0xc3, 0x55, 0x5d, 0xc2, 8, 0];
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(of(&[bti, stp, ldp, ret]), Some((4, vec![12], true)));
         // paciasp; add x0, x0, x1; sub sp, sp, #32
         assert_eq!(of(&[0xd503_233f, 0x8b01_0000, 0xd100_83ff, ret]), Some((8, vec![12], true)));
-        // cbz x0, #8 before it; a site first, which is taken for the entry; a tail call.
+        // `cbz x0, #8` before the frame; a site at the start, which fbt uses as the entry; a tail call.
         assert_eq!(of(&[0xb400_0040, stp, ret]), Some((4, vec![8], false)));
         assert_eq!(of(&[0xd503_201f, ret, stp]), Some((0, vec![4], false)));
         assert_eq!(of(&[stp, ldp, 0x1400_1000]), Some((0, vec![8], true)));
@@ -160,8 +161,7 @@ mod tests {
         assert_eq!(of(&halves(&[0xc501, room, saves, ret])), Some((4, vec![6], false)));
         // Long ones: addi sp, sp, -2032; sd ra, 2024(sp); ret
         assert_eq!(of(&words(&[0x8101_0113, 0x7e11_3423, 0x8067])), Some((4, vec![8], true)));
-        // The second half of `lui a0, 0xe4060` is a `sd ra`, too; and in steps of four from there the return is
-        // passed over.
+        // The second half of `lui a0, 0xe4060` equals `sd ra`. The search in steps of four bytes from there misses the return.
         assert_eq!(of(&words(&[0xe406_0537, 0x8067])), Some((2, vec![], false)));
         assert_eq!(of(&halves(&[ret])), None);
         assert_eq!(of(&[]), None);

@@ -1,4 +1,4 @@
-//! Layouts of structures, as the debugging information of an object tells them.
+//! Layouts of structures, read from the debugging information of an object.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
-//! Modules in Rust beside the same in C: both compiled for FreeBSD's kernels, C against FreeBSD's own headers,
-//! and compared by the contents of the objects.
+//! Compares modules in Rust with the same modules in C. Both are compiled for FreeBSD's kernels, C against FreeBSD's own headers,
+//! and the contents of the objects are compared.
 //!
-//! C is in `c/`, Rust in `probes/`. The tests compare layouts, records and sites; the program prints what sites
-//! cost. The C compiler comes from the network: where there is none, tests say `SKIPPED` and pass.
+//! The C code is in `c/`, the Rust code in `probes/`. The tests compare layouts, records and sites; the program prints the costs
+//! of sites. The C compiler is downloaded. If that is impossible, the tests print `SKIPPED` and pass.
 
 pub mod code;
 pub mod fbt;

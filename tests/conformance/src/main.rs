@@ -1,4 +1,4 @@
-//! `cargo xtask bench --beside-c`: what a site costs in C and in Rust, on every architecture.
+//! `cargo xtask bench --beside-c`: prints the cost of a site in C and in Rust, on every architecture.
 
 use std::fs;
 

@@ -17,19 +17,19 @@ const POINTER: u64 = 8;
 /// The size of `struct sdt_tracepoint`, which its set holds by value.
 const TRACEPOINT: u64 = 32;
 
-/// Everything that the sets lead to, under a name for each record.
+/// All records that are reachable from the sets, by name.
 pub type Records = BTreeMap<Name, Record>;
 
 /// The identity of a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
-    /// Of a provider.
+    /// A provider, by its name.
     Provider(String),
-    /// Of a probe: provider, module, function, name.
+    /// A probe: provider, module, function, name.
     Probe([String; 4]),
-    /// Of a probe's argument.
+    /// An argument of a probe: the probe, and the index of the argument.
     Argument([String; 4], u32),
-    /// Of a site: its function, and its number among the sites of the function.
+    /// A site: its function, and its number among the sites of the function.
     Site(String, usize),
 }
 
@@ -55,7 +55,7 @@ pub enum Pointee {
     Code(String),
 }
 
-/// A site, for those who look at the code.
+/// A site, for tests that disassemble the code.
 #[derive(Clone, Debug)]
 pub struct Tracepoint {
     /// The probe it fires.
@@ -100,7 +100,7 @@ pub fn read(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<R
 /// An object's sites, in the order of their addresses.
 ///
 /// # Errors
-/// Something is wrong with their records.
+/// A record of a site is invalid.
 pub fn sites(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Vec<Tracepoint>> {
     let sites = Reader { unit, layouts }.sites()?;
     Ok(sites.into_iter().map(|(_, site)| site).collect())

@@ -1,4 +1,5 @@
-//! The objects: C's by zig, Rust's by cargo, both for FreeBSD's kernels; Rust's for others, too.
+//! Compiles the objects to compare: those of C with zig, those of Rust with cargo, both for FreeBSD's kernels; and those of Rust
+//! also for other targets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +30,7 @@ const RUSTFLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 /// Compiles a file of `c/`.
 ///
 /// # Errors
-/// What the compiler says.
+/// The messages of the compiler.
 pub fn c(zig: &Zig, arch: Arch, file: &str, options: &[&str]) -> anyhow::Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let object = folder.path().join("unit.o");
@@ -104,7 +105,7 @@ impl Build {
 pub struct Rust {
     /// The object of the package `conformance-probes`.
     pub probes: Vec<u8>,
-    /// The layouts of all structures of that and of `sdt-core`.
+    /// The layouts of all structures of that package and of `sdt-core`.
     pub layouts: BTreeMap<String, Layout>,
 }
 
@@ -117,7 +118,7 @@ pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", six, arch, build)
 }
 
-/// The same, with the functions that pass arguments of every kind.
+/// Compiles the Rust side with the functions that pass arguments of every kind.
 ///
 /// # Errors
 /// Cargo's messages.
@@ -125,7 +126,7 @@ pub fn arguments(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", &["--features", "arguments"], arch, build)
 }
 
-/// The same, with the code that must not compile.
+/// Compiles the Rust side with the code that must not compile.
 ///
 /// # Errors
 /// The compiler's messages. Success is a defect of the test.
@@ -133,7 +134,7 @@ pub fn refused(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", &["--features", "refused"], arch, build)
 }
 
-/// Compiles another package, whose library is called `library`, in the same way.
+/// Compiles another package, whose library is called `library`, with the same options as the Rust side.
 ///
 /// # Errors
 /// Cargo's messages.
@@ -156,7 +157,7 @@ fn compile(
     command.args(options);
     command.arg("--target-dir").arg(workspace::project().cargo_target());
     if let Build::Host(host) = build {
-        // Besides those that the toolchain wants.
+        // Keeps the options that the toolchain has set.
         let wanted = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
         let wanted = wanted.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default();
         let flags = wanted.split('\u{1f}').filter(|flag| !flag.is_empty());

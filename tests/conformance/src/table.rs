@@ -26,8 +26,8 @@ pub struct Row {
     pub c: Cost,
     /// In Rust.
     pub rust: Cost,
-    /// Instructions that set up the frame and leave it in Rust, without the probe: all functions of a kernel module
-    /// have one, for stack traces and for fbt.
+    /// The number of instructions that set up and remove the frame of the Rust function without the probe. All functions of a
+    /// kernel module have a frame, for stack traces and for fbt.
     pub frame: i64,
 }
 
@@ -36,8 +36,8 @@ pub struct Row {
 pub struct Cost {
     /// Instructions on the hot path, without those of the frame.
     pub instructions: i64,
-    /// Instructions on the hot path that set up the frame and leave it: fewer where a compiler moves it into the cold
-    /// code, and fbt loses the function by that.
+    /// The number of additional instructions on the hot path that set up and remove the frame. It is negative if the compiler
+    /// moves the frame into the cold code; then fbt cannot trace the function.
     pub frame: i64,
     /// Bytes on the hot path.
     pub bytes: i64,
@@ -48,7 +48,7 @@ pub struct Cost {
 /// All rows for one architecture, of FreeBSD 15.
 ///
 /// # Errors
-/// C does not compile, or a function cannot be taken apart.
+/// The C code does not compile, or a function cannot be decoded.
 pub fn rows(zig: &Zig, arch: Arch, rust: &Rust) -> anyhow::Result<Vec<Row>> {
     let layouts = layouts(&c(zig, arch, "layouts.c", &["-g"])?)?;
     let c_probed = Unit::parse(&c(zig, arch, "functions.c", &[])?)?;

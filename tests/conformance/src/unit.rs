@@ -1,4 +1,4 @@
-//! One relocatable object, of C or of Rust: sections, with what their relocations point to.
+//! One relocatable object, compiled from C or Rust: its sections, and the targets of their relocations.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ impl Unit {
     /// Reads an object.
     ///
     /// # Errors
-    /// It is none, or one for another machine.
+    /// The file is not an object, or is for another machine.
     pub fn parse(data: &[u8]) -> anyhow::Result<Self> {
         let file: ElfFile64<'_> = ElfFile64::parse(data)?;
         let machine = file.elf_header().e_machine(file.endian());

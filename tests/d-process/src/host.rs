@@ -132,8 +132,8 @@ unsafe impl Host for Process {
         if OFF.replace(true) {
             return f();
         }
-        // A mutex is not fair: releasing it wakes a thread that waits here, and the thread that has just asked for its CPU would
-        // find this one in probe context, again and again. Then the framework would refuse it.
+        // A mutex is not fair: releasing it wakes a thread that waits in `cpu`, but this thread could lock it again before that
+        // thread runs. Then the framework would find this thread in probe context and refuse the other one.
         while self.waiting.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -168,13 +168,15 @@ impl Process {
         let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let from =
             libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: the kernel writes to `into`, and answers with an error where the other cannot be read.
+        // SAFETY: the kernel writes at most `into.len()` bytes to `into`, and returns an error if the other address cannot be
+        // read.
         let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
         usize::try_from(copied) == Ok(into.len())
     }
 }
 
-/// Of the machine programs see what it says; its memory is that of the process, which is the kernel's and a process's.
+/// The kernel that programs in D see: the values of [`Machine`], and the memory of this process, both as kernel memory and as
+/// user memory.
 impl Kernel for Process {
     fn timestamp(&self) -> u64 {
         Host::timestamp(self)
@@ -240,7 +242,7 @@ mod tests {
                     thread::yield_now();
                 }
                 let in_probe = scope.spawn(|| process.without_interrupts(asked));
-                // Long enough for that thread to wait for the lock, if it did.
+                // Long enough for the other thread to begin to wait for the lock, in case of an error.
                 thread::sleep(Duration::from_millis(1));
                 drop(held);
                 assert_eq!(in_probe.join().unwrap(), 0);

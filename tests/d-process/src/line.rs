@@ -17,7 +17,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Makes a line of a descriptor for input and one for output. The latter stays blocking, so a consumer that does not read
+    /// Creates a line from a descriptor for input and one for output. The latter stays blocking, so a consumer that does not read
     /// stops this process.
     ///
     /// # Panics

@@ -35,7 +35,7 @@ impl Syscalls {
     /// # Panics
     /// They are registered already.
     pub fn register(framework: &'static Dtrace<Process>) -> Self {
-        // SAFETY: the program stays.
+        // SAFETY: this program is never unloaded.
         let opened = unsafe {
             SYSCALL.open_with(framework, c"d-process", c"syscall", &ATTRIBUTES, Privileges::empty())
         };

@@ -11,7 +11,7 @@ use crate::case::Case;
 
 /// The exit status of timeout(1) for a program that it stopped.
 pub const TIMED_OUT: i32 = 124;
-/// Time between asking a program to end and killing it.
+/// Time between the signal that ends a program in order, and killing it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the exit status is polled.
 const BEAT: Duration = Duration::from_millis(10);

@@ -1,9 +1,9 @@
-//! Examples in `docs/modules.md` that are whole compile as they stand there.
+//! Complete examples in `docs/modules.md` compile unchanged.
 
 use std::fs;
 use std::path::Path;
 
-/// The Rust code in a text that has a piece of it.
+/// Returns the block of Rust code in a text that contains a piece of code.
 fn example<'t>(text: &'t str, piece: &str) -> &'t str {
     let blocks = text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut found = blocks.filter(|block| block.contains(piece));

@@ -1,4 +1,4 @@
-//! Links the kernel to where it runs.
+//! Links the kernel to the address at which it runs.
 
 fn main() {
     println!("cargo::rustc-link-arg=-T{}/kernel.ld", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! The compiler of D: any text is a program, or an error with a place.
+//! The compiler of D: any text compiles to a program, or gives an error with a place.
 
 use dtrace_abi::Platform;
 use dtrace_abi::dof::Dof;
@@ -44,7 +44,7 @@ impl Surroundings for Anywhere {
 /// Runs the target.
 ///
 /// # Panics
-/// When an error does not say where it is, or a program cannot be written and read again.
+/// An error has no place, or a program cannot be written to DOF and read again.
 pub fn run(input: &[u8]) {
     for platform in [Platform::Freebsd, Platform::Illumos] {
         let mut compiler = Compiler::new(platform, Options::default());
@@ -55,7 +55,7 @@ pub fn run(input: &[u8]) {
                 let dof = Dof::parse(&bytes).expect("the written DOF can be read");
                 assert_eq!(dof.ecbs().count(), program.ecbs.len());
             }
-            // Tables that are full are nowhere in particular, and have no tag.
+            // Errors about full tables have no place and no tag.
             Err(error) => assert!(error.place.is_some() || error.tag.is_none(), "{error}"),
         }
     }

@@ -1,11 +1,12 @@
 //! The consumer against a hostile kernel: `dtrace` sends its usual requests, and receives false answers.
 //!
-//! What a kernel says of each program is recorded once, from a real framework ([`honest`]). An input says which of its answers
-//! are changed, and how: descriptions, records, formats, aggregations, symbols, declarations, options, or any bytes. The
-//! consumer then runs where nothing can be done but to read files and to write to standard output and error
-//! ([`sandbox`](crate::sandbox)), with little memory.
+//! The answers of a kernel to each program are recorded once, from a real framework ([`honest`]). An input selects answers and
+//! their changes: descriptions, records, formats, aggregations, symbols, declarations, options, or any bytes. The consumer then
+//! runs in a [`sandbox`](crate::sandbox), where it can only read files and write to standard output and error, with little
+//! memory.
 //!
-//! It holds: no effect that the user's own program does not ask for; no more memory than there is for a kernel; an end.
+//! The target checks that the consumer has no effect that the user's own program does not request, that it uses no more memory
+//! than is allowed for a kernel, and that it ends.
 
 mod declared;
 mod honest;
@@ -30,11 +31,11 @@ use self::honest::{SCENARIOS, Told};
 use self::lies::Lie;
 use crate::{counting, sandbox};
 
-/// Bytes that a kernel may have dtrace use here.
+/// Bytes of memory that the data of a kernel may use in dtrace.
 const MEMORY: u64 = 4 << 20;
-/// Bytes that all of dtrace uses at most then, what one datum is shown as among it.
+/// The greatest number of bytes that all of dtrace may use then, including the text of one datum.
 const MOST: usize = 192 << 20;
-/// Answers that are given: the consumer ends before.
+/// The greatest number of answers. The consumer must end before.
 const ANSWERS: usize = 20_000;
 
 /// The false answer of a kernel.
@@ -43,7 +44,8 @@ struct Input {
     /// The traced program, and the form of the output.
     scenario: u8,
     options: u8,
-    /// By the number of the answer, and again and again after so many.
+    /// The changes, each with the number of the answer that it changes. If `again` is set, they repeat after that number of
+    /// answers.
     lies: Vec<(u8, Lie)>,
     again: Option<u8>,
     /// The declarations of its only module, if it has any.
@@ -58,7 +60,7 @@ pub fn scenarios() -> u8 {
 /// Runs the target.
 ///
 /// # Panics
-/// When dtrace does something, or uses more memory than there is.
+/// dtrace performs an action that the program does not request, or uses too much memory.
 pub fn run(input: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let number = usize::from(input.scenario) % SCENARIOS.len();
@@ -94,7 +96,7 @@ pub fn run(input: &[u8]) {
     shown.expect("nothing is done, and nothing panics");
 }
 
-/// Returns whether it was shown without an error.
+/// Shows the output of a program. Returns whether this succeeded without an error.
 fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) -> bool {
     let mut output = Watched { orders, done: 0 };
     let Ok(client) = Client::connect(line) else { return false };
@@ -102,14 +104,14 @@ fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool)
     let is_shown = shown.is_ok();
     if is_honest {
         shown.expect("true answers are shown");
-        // A document is one file: there only commands are run.
+        // Other output formats are one file, for which only commands are run.
         let is_all = output.done == orders.len() || job.options.output_format != OutputFormat::Text;
         assert!(is_all, "what the program asks for is done: {} of {orders:?}", output.done);
     }
     is_shown
 }
 
-/// An output that does nothing, and knows what may be asked of it.
+/// An output that performs no action, and checks that each requested action is expected.
 #[derive(Debug)]
 struct Watched {
     orders: &'static [&'static str],
@@ -151,7 +153,7 @@ impl Output for Watched {
 /// A kernel that repeats recorded answers, and changes some of them.
 struct Liar {
     told: &'static Told,
-    /// By what was asked, how often it was.
+    /// The number of times that each request was made.
     asked: HashMap<String, usize>,
     decoder: Decoder<Vec<u8>>,
     answers: VecDeque<u8>,
@@ -174,7 +176,7 @@ impl Liar {
         }
     }
 
-    /// The content of the answer to what was asked.
+    /// Returns the content of the answer to a request.
     fn answer(&mut self, asked: String) -> Vec<u8> {
         let times = self.asked.entry(asked.clone()).or_default();
         let mut content = self.told.answer(&asked, *times);

@@ -4,7 +4,7 @@ use std::io;
 
 use dtrace_consumer::render::{Order, Output};
 
-/// Counts the bytes that it is given, of which there is a most. Nothing is to be done.
+/// An output that counts its bytes, and panics beyond a maximum or if an action is requested.
 pub(crate) struct Counted {
     bytes: usize,
     most: usize,

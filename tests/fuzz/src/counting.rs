@@ -9,7 +9,7 @@ struct Counting;
 static COUNTING: Counting = Counting;
 
 thread_local! {
-    /// Bytes that the thread has allocated and not given back, since it was asked to count; and the most.
+    /// The bytes that the thread has allocated and not freed since [`peak`] began, and the maximum.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
@@ -22,7 +22,7 @@ fn note(bytes: isize) {
     });
 }
 
-// SAFETY: all is the system allocator's; counting allocates nothing, since both cells are constants without destructors.
+// SAFETY: all calls go to the system allocator. Counting allocates nothing, since both cells are constants without destructors.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size() as isize);
@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs a function; says how many bytes it had allocated at most, in its thread.
+/// Runs a function, and returns the greatest number of bytes that it had allocated at a time, in its thread.
 pub(crate) fn peak(function: impl FnOnce()) -> usize {
     LIVE.set(0);
     MOST.set(0);

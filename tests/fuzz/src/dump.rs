@@ -29,9 +29,9 @@ const CONFIG: Config = Config { providers: 2, probes: 4, ecbs: 8, consumers: 2, 
 /// A change of the dump.
 #[derive(Debug, Arbitrary)]
 struct Damage {
-    /// Words that are another's. Places are counted from the header or from the end of the tables, where buffers are.
+    /// Words that are replaced. Places are counted from the header, or from the end of the tables, where the buffers are.
     words: Vec<(u16, Value)>,
-    /// The remaining part of it, in 256ths.
+    /// The part of the dump that remains, in 256ths.
     cut: Option<u8>,
 }
 

@@ -1,7 +1,7 @@
 //! Files for the loaders: a real module with some edits, or bytes as they are.
 //!
-//! An edit knows where the tables of the file are, so that most files that come of it are wrong in one
-//! place only, and are read up to there.
+//! The edits use the places of the file's tables. So most of the resulting files have one error only, and a loader reads them up
+//! to that error.
 
 use arbitrary::{Arbitrary, Unstructured};
 use stand_in_freebsd::loader::Machine;
@@ -9,8 +9,7 @@ use stand_in_freebsd::loader::Machine;
 /// An unchanged module, and the machine that it is for.
 pub type Module = (Machine, &'static [u8]);
 
-/// Modules for FreeBSD: what `cargo xtask kmod` has built for each machine, and two that are small and have several of
-/// everything.
+/// Modules for FreeBSD: one for each machine, built by `cargo xtask kmod`, and two small ones with several items of each kind.
 pub const FREEBSD: &[Module] = &[
     (Machine::X86_64, include_bytes!("../../../fuzz/modules/x86_64.ko")),
     (Machine::Aarch64, include_bytes!("../../../fuzz/modules/aarch64.ko")),
@@ -43,8 +42,9 @@ pub struct Input {
 }
 
 impl Input {
-    /// The first byte is the module, the second the choices; the third has the release, and says whether
-    /// what follows is edits of the module or a file for the same machine. `None` when there is no file.
+    /// Decodes an input. The first byte selects the module, the second contains the choices. The third contains the release, and
+    /// selects whether the rest is edits of the module or a file for the same machine. Returns `None` if the input contains no
+    /// file.
     pub fn new(modules: &[Module], input: &[u8]) -> Option<Self> {
         let [module, choices, third, rest @ ..] = input else { return None };
         let (machine, whole) = modules[usize::from(*module) % modules.len()];
@@ -67,9 +67,9 @@ enum Edit {
     Entry { table: u8, entry: u16, field: u8, width: Width, value: Value },
     /// Bytes anywhere.
     Bytes { at: u16, bytes: Vec<u8> },
-    /// The file ends there.
+    /// The file is cut at this offset.
     Cut { at: u16 },
-    /// The file goes on.
+    /// Bytes are appended to the file.
     More { bytes: Vec<u8> },
 }
 
@@ -84,7 +84,7 @@ enum Width {
 #[derive(Debug, Arbitrary)]
 enum Value {
     Small(u8),
-    /// Counted down from the greatest.
+    /// The greatest value less this number.
     Great(u8),
     /// A power of two, and a little more or less.
     Power(u8, i8),
@@ -141,20 +141,20 @@ fn edit(whole: &[u8], edits: Vec<Edit>) -> Vec<u8> {
     file
 }
 
-/// Overwrites what there is of the file.
+/// Overwrites bytes of the file, up to its end.
 fn put(file: &mut [u8], at: usize, bytes: &[u8]) {
     let room = file.get_mut(at..).unwrap_or_default();
     room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
 }
 
-/// A little-endian number; bytes that are not there are 0.
+/// Returns a little-endian number. Bytes after the end of the file count as 0.
 fn number(file: &[u8], at: usize, width: usize) -> u64 {
     let bytes = file.get(at..).unwrap_or_default().iter().take(width);
     bytes.rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The tables of a file: its header, the segments', the sections', and what segments and sections hold,
-/// by words if they are no tables.
+/// Returns the tables of a file: its header, the program headers, the section headers, and the contents of segments and sections.
+/// Contents that are not tables are divided into words.
 fn tables(file: &[u8]) -> Vec<Table> {
     const DYNAMIC: u64 = 2;
     const NOBITS: u64 = 8;

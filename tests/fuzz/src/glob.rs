@@ -1,6 +1,6 @@
-//! The pattern matcher, beside one that follows all ways through a pattern at once.
+//! Compares the pattern matcher with one that follows all ways through a pattern at once.
 //!
-//! An input is a pattern, a zero byte, and a name, none of which a kernel would take if it held another.
+//! An input is a pattern, a zero byte, and a name. Neither can contain a zero byte in a kernel.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const TRIES: usize = 5;
 /// Runs the target.
 ///
 /// # Panics
-/// When the matchers disagree, or ours takes longer than its lengths allow.
+/// The matchers disagree, or the tested one takes longer than the lengths allow.
 pub fn run(input: &[u8]) {
     let mut parts = input.splitn(2, |&byte| byte == 0);
     let (pattern, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -73,7 +73,7 @@ fn parse(pattern: &[u8]) -> Vec<Element> {
             },
             b'[' => match set(&mut bytes) {
                 Some(set) => set,
-                // It has taken all that was left.
+                // The set has no `]`, so it has consumed the rest of the pattern.
                 None => Element::Broken,
             },
             literal => Element::one(|byte| byte == literal),
@@ -82,7 +82,7 @@ fn parse(pattern: &[u8]) -> Vec<Element> {
     elements
 }
 
-/// A set, from behind its `[` to its `]`.
+/// Parses a set, from after its `[` up to its `]`.
 fn set(bytes: &mut impl Iterator<Item = u8>) -> Option<Element> {
     let mut takes = [false; 256];
     let mut byte = bytes.next()?;
@@ -90,7 +90,7 @@ fn set(bytes: &mut impl Iterator<Item = u8>) -> Option<Element> {
     if negated {
         byte = bytes.next()?;
     }
-    // The member before, and whether a `-` has followed it that may make a range of it.
+    // The previous member, and whether a `-` follows it, which may begin a range.
     let mut before = None;
     let mut range = false;
     loop {
@@ -113,12 +113,13 @@ fn set(bytes: &mut impl Iterator<Item = u8>) -> Option<Element> {
         }
         byte = bytes.next()?;
     }
-    // With nothing behind it, it was a member like others.
+    // A `-` at the end of a set is an ordinary member.
     takes[b'-' as usize] |= range;
     Some(Element::one(|byte| takes[byte as usize] != negated))
 }
 
-/// Returns whether the elements can take the whole name: what lengths of it the elements so far can have taken.
+/// Returns whether the elements can match the whole name. Keeps the set of lengths of the name that the elements so far can
+/// match.
 fn reference(elements: &[Element], name: &[u8]) -> bool {
     let mut taken = vec![false; name.len() + 1];
     taken[0] = true;

@@ -1,4 +1,4 @@
-//! Memory that a framework is given for as long as it is there.
+//! Memory for a framework, which is freed after the framework.
 
 use std::mem::MaybeUninit;
 

@@ -26,7 +26,7 @@ mod choice {
     pub(super) const SECOND: u8 = 1;
     /// `_init` fails.
     pub(super) const REFUSE_INIT: u8 = 2;
-    /// `_fini` fails, until it has done so once.
+    /// `_fini` fails, the first time.
     pub(super) const REFUSE_FINI: u8 = 4;
     /// No memory is available.
     pub(super) const NO_MEMORY: u8 = 8;
@@ -34,7 +34,7 @@ mod choice {
     pub(super) const NO_SYMBOLS: u8 = 16;
     /// The module is a driver.
     pub(super) const DRIVER: u8 = 32;
-    /// `_fini` says EALREADY, which is an error like others, until it has done so once.
+    /// `_fini` returns EALREADY, which is an error like others, the first time.
     pub(super) const ALREADY: u8 = 64;
 }
 
@@ -75,12 +75,12 @@ pub(crate) fn load_alone(file: &[u8]) -> Result<(), Refusal> {
     })
 }
 
-/// A kernel that has everything but probes, of which modules are not to find one.
+/// Resolves every symbol except those of probes, which must not be looked up.
 fn symbol(name: &str) -> Option<u64> {
     (!name.starts_with(PREFIX)).then_some(KERNEL)
 }
 
-/// Links a file in a kernel that has everything, and has it checked.
+/// Links a file for a kernel that exports everything, and runs the check on it.
 fn beside_the_check(file: &[u8]) {
     let linked =
         File::parse(file).and_then(|parsed| parsed.link(MODULES, Marking::default(), &symbol));
@@ -91,7 +91,7 @@ fn beside_the_check(file: &[u8]) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
             let linked = match linked {
-                // It is only large.
+                // The file is sound, but too large for the memory of this test.
                 Err(Refusal::OutOfMemory) => return,
                 other => other.expect("what the check passes is taken"),
             };
@@ -108,12 +108,12 @@ fn beside_the_check(file: &[u8]) {
     }
 }
 
-/// Loads and unloads a file; whether nothing is loaded in the end.
+/// Loads and unloads a file. Returns whether no module is loaded at the end.
 fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) -> bool {
     let kernel = modules.kernel();
     let second = choices & choice::SECOND != 0;
     if second {
-        // In a kernel that lets it.
+        // The kernel must not refuse the unedited module.
         kernel.choose(0);
         modules.load("first", whole).expect("the unedited module");
     }
@@ -144,8 +144,8 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
     true
 }
 
-/// Unloads a module that is loaded, though it may not want to go at first. `false`: it has no `_fini` that can be
-/// called, and stays for ever.
+/// Unloads a loaded module. Tries again, because it may refuse the first time. Returns `false` if it has no `_fini` that can be
+/// called, so that it stays loaded.
 fn unload(modules: &Modules<Machinery>, name: &str) -> bool {
     let kernel = modules.kernel();
     let before = modules.modules();
@@ -200,7 +200,7 @@ impl Kernel for Machinery {
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
         self.memory.assert_code(function);
-        // SAFETY: `_info`'s, for this call.
+        // SAFETY: the argument is null, or that of `_info`, which is valid during this call.
         if let Some(info) = unsafe { argument.cast::<ModInfo>().as_ref() } {
             assert!(info.wants_linkage());
             return 1;

@@ -24,15 +24,15 @@ mod choice {
     pub(super) const SECOND: u8 = 1;
     /// Handlers refuse to be loaded.
     pub(super) const REFUSE_LOAD: u8 = 2;
-    /// Handlers do not want to be unloaded, until they have said so once.
+    /// Handlers refuse to quiesce, the first time.
     pub(super) const REFUSE_QUIESCE: u8 = 4;
     /// No memory is available.
     pub(super) const NO_MEMORY: u8 = 8;
-    /// The kernel exports nothing but what modules are registered with.
+    /// The kernel exports only the functions by which modules register.
     pub(super) const NO_SYMBOLS: u8 = 16;
     /// The file is linked only, against a kernel that exports everything.
     pub(super) const LINK: u8 = 32;
-    /// Handlers refuse to be unloaded, until they have done so once.
+    /// Handlers refuse to be unloaded, the first time.
     pub(super) const REFUSE_UNLOAD: u8 = 64;
 }
 
@@ -50,7 +50,7 @@ pub fn run(input: &[u8]) {
     let linker = Linker::new(Machinery::new(machine, choices));
     let second = choices & choice::SECOND != 0;
     if second {
-        // In a kernel that lets it.
+        // The kernel must not refuse the unedited module.
         linker.kernel().choose(0);
         linker.load("first.ko", whole).expect("the unedited module");
         linker.kernel().choose(choices);
@@ -95,7 +95,7 @@ pub(crate) fn load_alone(machine: Machine, major: u32, file: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Unloads a file that is loaded, though its handlers may not want it at first.
+/// Unloads a loaded file. Tries again, because its handlers may refuse the first time.
 fn unload(linker: &Linker<Machinery>, name: &str) {
     let before = linker.files();
     if let Err(refusal) = linker.unload(name) {
@@ -106,7 +106,7 @@ fn unload(linker: &Linker<Machinery>, name: &str) {
     }
 }
 
-/// Links a file as far as that goes.
+/// Links a file, up to the first error.
 fn link(machine: Machine, file: &[u8]) {
     let Ok(parsed) = File::parse(file, machine) else { return };
     let size = parsed.size();
@@ -123,7 +123,7 @@ struct Machinery {
     machine: Machine,
     choices: Cell<u8>,
     memory: Memory,
-    /// Modules that have been told that they are loaded.
+    /// The modules whose handlers were called for the load.
     started: RefCell<BTreeSet<u64>>,
 }
 
@@ -211,7 +211,7 @@ impl Kernel for Machinery {
     }
 }
 
-/// Other parts that the linker trusts.
+/// Checks the parts of an image that the kernel uses after linking.
 fn check_linked(image: &Linked) {
     for function in image.constructors().chain(image.destructors()) {
         assert!(image.is_code(function));

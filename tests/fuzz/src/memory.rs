@@ -14,9 +14,9 @@ pub const MODULES: u64 = 0xffff_ffff_c000_0000;
 #[derive(Debug)]
 pub struct Memory {
     next: Cell<u64>,
-    /// By their base.
+    /// The reserved ranges, by their base addresses.
     reserved: RefCell<BTreeMap<u64, usize>>,
-    /// By their base.
+    /// The mapped images, by their base addresses.
     mapped: RefCell<BTreeMap<u64, Mapped>>,
     /// No more memory can be mapped.
     pub full: Cell<bool>,

@@ -12,7 +12,7 @@ use sdt_protocol::{Event, Message, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A stretch of what arrives on a line.
+/// A part of the bytes that arrive on a line.
 #[derive(Debug, Arbitrary)]
 enum Piece {
     /// Bytes as they are.
@@ -33,7 +33,7 @@ enum Damage {
 /// Runs the target.
 ///
 /// # Panics
-/// When something arrives that was not sent, or does not arrive that was.
+/// A message arrives that was not sent, or a sent message does not arrive.
 pub fn run(input: &[u8]) {
     let mut input = Unstructured::new(input);
     let Ok(from_kernel) = input.arbitrary::<bool>() else { return };
@@ -63,7 +63,7 @@ fn bytes(piece: Piece) -> Vec<u8> {
     }
 }
 
-/// Receives a line byte by byte, and then `last`, which has to arrive whatever came before.
+/// Receives a line byte by byte, and then `last`, which must arrive after any input.
 fn receive<T>(line: &[u8], last: &T)
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug,
@@ -122,7 +122,7 @@ fn seal(content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// CRC-32 as everybody has it (ISO-HDLC), bit by bit.
+/// Computes the usual CRC-32 (ISO-HDLC), bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {

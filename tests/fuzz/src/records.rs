@@ -1,7 +1,7 @@
 //! The walk over an image's records in `attach`: it finds every wrong record, and links right records as the model does.
 //!
-//! What a linker always gets right is right here too: references and functions are good. Everything else is
-//! wild: versions, which records belong together, and all words of sites.
+//! References and functions are valid, as every linker guarantees. Everything else is arbitrary: versions, the assignment of
+//! records to each other, and all words of sites.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -15,7 +15,7 @@ use sdt_core::patch::Patcher;
 use sdt_core::patch::protocol::{Text, Tracepoint};
 use sdt_core::site::{ENCODING, State};
 
-/// Most records of a kind. One more of probes and providers is in no set.
+/// The greatest number of records of a kind. In addition, one probe and one provider are in no set.
 const MOST: usize = 8;
 /// Bytes of text.
 const TEXT: usize = 128;
@@ -28,7 +28,7 @@ const fn args<T: Tuple<COUNT>, const COUNT: usize>() -> Args {
     Args { types: T::TYPES, borrows: T::BORROWS }
 }
 
-/// Indices are taken modulo what there is.
+/// The records of an image. Indices are taken modulo the number of records.
 #[derive(Debug, Arbitrary)]
 struct Image {
     providers: Vec<ProviderRecord>,
@@ -88,7 +88,7 @@ struct Memory {
 }
 
 thread_local! {
-    /// What the functions of argument lists return one of.
+    /// The probes. Each function of an argument list returns one of them.
     static PROBES: Cell<*const Probe> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -114,19 +114,19 @@ pub fn run(input: &[u8]) {
     PROBES.set(std::ptr::null());
 }
 
-/// Makes a reference last for ever.
+/// Extends the lifetime of a reference.
 ///
 /// # Safety
-/// What it refers to stays where it is for as long as the reference is used.
+/// The referent is neither moved nor dropped while the reference is used.
 unsafe fn forever<T: ?Sized>(what: &T) -> &'static T {
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees that the referent outlives all uses.
     unsafe { &*std::ptr::from_ref(what) }
 }
 
-/// Overwrites the first word of a record, if it is to be.
+/// Overwrites the first word of a record, if the version requires it.
 fn of_version<T>(version: Version, mut record: T) -> T {
     if let Version::Wild(version) = version {
-        // SAFETY: the records of which there are versions begin with it, a `u32`.
+        // SAFETY: records with a version begin with it, a `u32`.
         unsafe { (&raw mut record).cast::<u32>().write(version) };
     }
     record
@@ -181,7 +181,7 @@ impl Memory {
         };
         let sites = image.sites.iter().take(MOST).map(|record| {
             let words = [record.probe, record.patchpoint, record.target, record.link].map(address);
-            // SAFETY: what a record consists of, on every target.
+            // SAFETY: a `Site` consists of four words on every target, which any values may have.
             unsafe { std::mem::transmute::<[usize; 4], Site>(words) }
         });
         let sites = sites.collect();
@@ -193,12 +193,12 @@ impl Memory {
         Self { providers, probes, sites, arg_lists, text }
     }
 
-    /// All but the one that is in no set.
+    /// Returns the providers in the set: all except the last.
     fn providers(&self) -> &[Provider] {
         &self.providers[..self.providers.len() - 1]
     }
 
-    /// All but the one that is in no set.
+    /// Returns the probes in the set: all except the last.
     fn probes(&self) -> &[Probe] {
         &self.probes[..self.probes.len() - 1]
     }
@@ -309,7 +309,7 @@ impl Memory {
         }
     }
 
-    /// Sites can be patched, all of them, and are what they were afterwards.
+    /// Patches all sites, and checks that they can be restored.
     fn patch(&self) {
         let before: Vec<_> = self.text.iter().map(Cell::get).collect();
         let text = Text { encoding: &ENCODING, patcher: self };
@@ -360,14 +360,14 @@ fn same(a: &Probe, b: &Probe) -> bool {
 }
 
 fn version(provider: &Provider) -> u32 {
-    // SAFETY: all records begin with one.
+    // SAFETY: all records begin with a `u32`.
     unsafe { std::ptr::from_ref(provider).cast::<u32>().read() }
 }
 
 /// A function that returns the probe of an index.
 fn probe_function(index: usize) -> extern "C" fn() -> &'static Probe {
     extern "C" fn probe<const INDEX: usize>() -> &'static Probe {
-        // SAFETY: set before the walk, and there are so many.
+        // SAFETY: `PROBES` is set before the walk, and points to more than `INDEX` probes.
         unsafe { &*PROBES.get().add(INDEX) }
     }
     const FUNCTIONS: [extern "C" fn() -> &'static Probe; MOST + 1] = [

@@ -13,7 +13,7 @@ use dtrace_consumer::render::{
 
 use crate::counted::Counted;
 
-/// More than this is never shown of one input.
+/// The greatest number of bytes that are shown for one input.
 const BOUND: usize = 256 << 20;
 
 #[derive(Debug, Arbitrary)]
@@ -52,7 +52,7 @@ fn describe(data: &[Datum]) -> Vec<RecordDesc> {
 /// Runs the target.
 ///
 /// # Panics
-/// When far more is shown than there can be.
+/// The output exceeds its bound.
 pub fn run(input: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let mut options = Options::default();
@@ -120,7 +120,7 @@ fn show(
     let types = Types::new(256);
     let mut world = World { descriptions: tables, symbols: &NoSymbols, types: &types };
     let mut consumer = Consumer::new(Settings::new(options));
-    // Whatever it is, or with numbers and sizes that fit.
+    // The bytes of the input as they are, or records with matching numbers and sizes.
     let fits = input.options & 0x8000 != 0;
     let sizes = input.aggregations.iter().map(|(_, size, _)| usize::from(*size));
     let elements = if fits { fill(sizes, input.elements) } else { input.elements.to_vec() };

@@ -1,4 +1,4 @@
-//! A thread that can compute, read files, write to standard output and error, and do nothing else: a seccomp filter.
+//! Limits a thread by a seccomp filter: it can only compute, read files, and write to standard output and error.
 //!
 //! A system call that starts a program, writes or changes a file, connects to something or sends a signal to another process
 //! ends the program: it is what a fuzzer looks for.
@@ -107,7 +107,7 @@ fn program() -> Vec<libc::sock_filter> {
 
 extern "C" fn refused(_: libc::c_int) {
     const WORDS: &[u8] = b"a system call that has an effect was made\n";
-    // SAFETY: `WORDS` has so many bytes.
+    // SAFETY: the pointer and the length are those of `WORDS`.
     unsafe { libc::write(2, WORDS.as_ptr().cast(), WORDS.len()) };
     std::process::abort();
 }
@@ -127,10 +127,10 @@ fn watch() {
 fn enter() {
     let mut program = program();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: this says of the thread that it gains no rights.
+    // SAFETY: this only prevents the thread from gaining privileges.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     let mode = libc::SECCOMP_SET_MODE_FILTER;
-    // SAFETY: `filter` is as long as it says, and the kernel copies it.
+    // SAFETY: the length and the pointer in `filter` are those of `program`, and the kernel copies it.
     let entered = unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const filter) };
     assert_eq!((no_new, entered), (0, 0), "{}", std::io::Error::last_os_error());
 }
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Set where this test is to do something in the sandbox.
+    /// The variable that makes this program try an action in the sandbox.
     const ROLE: &str = "SDT_SANDBOX";
 
     #[test]

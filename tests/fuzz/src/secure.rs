@@ -1,7 +1,7 @@
 //! The framework's server with a key, from the first byte: a consumer with the key, and an attacker on the line who changes,
-//! drops, repeats and forges bytes. Before a message of the consumer's is right nothing is answered but the handshake
-//! or the refusal, and nothing is asked of the framework; nothing that the consumer has not said is ever heard; and what it
-//! does get answers what it has asked.
+//! drops, repeats and forges bytes. Until a message of the consumer is authenticated, the server sends only the handshake or the
+//! refusal, and does not call the framework. It never accepts bytes that the consumer has not sent, and each of its replies
+//! answers a request of the consumer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,13 +22,13 @@ use crate::server::{CONFIG, CPUS, Machine, Small, What};
 
 const KEY: Key = Key::new([42; 32]);
 const LIMITS: Limits = Limits { handshake: 300, silence: 3000 };
-/// Bytes that each side says in the handshake.
+/// The number of bytes that each side sends in the handshake.
 const GREETING: usize = PREAMBLE.len() + 2 + HANDSHAKE;
 
 /// Runs the target.
 ///
 /// # Panics
-/// When something is heard or answered that must not be, or something is left open.
+/// The server accepts or answers a message that it must not, or leaves a consumer open.
 pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
@@ -45,17 +45,17 @@ pub fn run(input: &[u8]) {
 
 #[derive(Debug, Arbitrary)]
 enum Step {
-    /// The consumer greets, with this key or another.
+    /// The consumer starts the handshake, with this key or another.
     Hello { right: bool },
-    /// The consumer asks, once it has been greeted.
+    /// The consumer sends a request, after the handshake.
     Ask { channel: u8, seq: u32, what: What },
-    /// The consumer says any bytes, likewise.
+    /// The consumer sends any bytes, after the handshake.
     Say(Vec<u8>),
     /// Bytes of the attacker.
     Noise(Vec<u8>),
-    /// A bit is changed of what has not been taken yet.
+    /// A bit of the bytes that the server has not read yet is changed.
     Flip { at: u16, bit: u8 },
-    /// This number of bytes is lost at its end.
+    /// This number of bytes is lost at the end of the unread bytes.
     Lose(u8),
     /// The attacker repeats an earlier message of a consumer.
     Replay { from: u16, length: u8 },
@@ -76,7 +76,7 @@ enum Step {
 struct World {
     clock: Cell<u64>,
     random: Cell<u32>,
-    /// All that was ever said.
+    /// All bytes that were ever sent, in each direction.
     up: RefCell<Vec<u8>>,
     down: RefCell<Vec<u8>>,
 }
@@ -87,7 +87,7 @@ impl SecureHost for Host<'_> {
     fn fill(&mut self, bytes: &mut [u8]) -> bool {
         let number = self.0.random.get() + 1;
         self.0.random.set(number);
-        // Never the same twice.
+        // The random bytes never repeat.
         bytes.chunks_mut(4).for_each(|bytes| bytes.copy_from_slice(&number.to_le_bytes()));
         true
     }
@@ -133,7 +133,7 @@ impl Stream for Socket<'_> {
 /// The consumer on the other side.
 #[derive(Default)]
 struct Consumer {
-    /// All that it has said, from its first byte on.
+    /// All bytes that it has sent, from the first byte on.
     said: Vec<u8>,
     /// The end of its first message after the handshake.
     first: Option<usize>,
@@ -187,7 +187,7 @@ impl Consumer {
         self.seal(&line[..length])
     }
 
-    /// Looks at what the server has sent since it last did.
+    /// Decrypts the bytes that the server has sent since the last call.
     fn hear(&mut self, sent: &[u8]) {
         if let Some(mut state) = self.shaking.take() {
             match sent.get(..GREETING) {
@@ -212,7 +212,7 @@ impl Consumer {
         }
     }
 
-    /// Looks at the replies that it has heard.
+    /// Checks the decrypted replies.
     fn check(&self) {
         let mut decoder = Decoder::new([0; MIN_FRAME]);
         for &byte in &self.heard {

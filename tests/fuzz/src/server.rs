@@ -23,7 +23,7 @@ use sdt_framework::{Config, Dtrace, Host, Rights, SpinLock};
 use crate::handed::Handed;
 
 pub(crate) const CPUS: usize = 2;
-/// Little room, so that it runs out.
+/// A small configuration, so that the tables fill up.
 pub(crate) const CONFIG: Config = Config {
     providers: 2,
     probes: 6,
@@ -37,7 +37,7 @@ pub(crate) type Small = Dtrace<Machine>;
 /// Runs the target.
 ///
 /// # Panics
-/// When something is sent that was not asked for, or something is left open.
+/// The server sends a reply to no request, or leaves a consumer open.
 pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
@@ -86,7 +86,7 @@ pub fn run(input: &[u8]) {
     while server.step(&mut line).expect("the line is there") {}
     line.check_sent(true);
 
-    // Whatever came before: who greets after a zero byte is answered.
+    // After any input, the server answers a consumer that sends a zero byte and `Hello`.
     line.arriving.push_back(0);
     line.ask(1, 7, &What::Hello { other: false });
     while server.step(&mut line).expect("the line is there") {}
@@ -112,7 +112,7 @@ fn program() -> &'static [u8] {
 #[derive(Debug, Arbitrary)]
 enum Step {
     Noise(Vec<u8>),
-    /// A whole frame with whatever in it.
+    /// A complete frame with any content.
     Frame {
         channel: u8,
         seq: u32,
@@ -307,7 +307,7 @@ impl Line {
         self.arriving.extend(&line[..length]);
     }
 
-    /// Looks at what has been sent; all of it has been if it is `whole`.
+    /// Checks the sent bytes. If `whole` is set, they are complete frames.
     fn check_sent(&mut self, whole: bool) {
         let mut decoder = Decoder::new([0; MIN_FRAME]);
         let sent = std::mem::take(&mut self.sent);
@@ -315,7 +315,7 @@ impl Line {
         for byte in sent {
             let Some(frame) = decoder.push(byte) else { continue };
             let frame = frame.expect("the server sends whole frames");
-            // Noise may hold whole frames, too, but not by chance.
+            // Random bytes that are a frame with a right checksum are too improbable to occur.
             assert!(self.asked.contains(&frame.header), "{frame:?} was not asked for");
             let (reply, items) = frame.message::<Reply<'_>>().expect("the server sends replies");
             match reply {
@@ -334,7 +334,7 @@ impl Line {
     }
 }
 
-/// As many sites as the number of the probe.
+/// Gives each probe as many sites as its number.
 struct Numbered;
 
 impl Sites for Numbered {
@@ -356,7 +356,7 @@ thread_local! {
     pub(crate) static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// CPUs that one thread plays, one after the other.
+/// CPUs for which one thread acts, one after the other.
 #[derive(Debug)]
 pub(crate) struct Machine(pub(crate) AtomicU64);
 
@@ -387,7 +387,7 @@ unsafe impl Host for Machine {
     }
 }
 
-/// Two modules, which declare much and nothing.
+/// A kernel with two modules: one declares a long text, the other an empty one.
 impl Kernel for Machine {
     fn timestamp(&self) -> u64 {
         Host::timestamp(self)

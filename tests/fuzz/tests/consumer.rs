@@ -1,14 +1,14 @@
-//! Random lies to a consumer, every time the same. `SDT_LIES=N` makes as many more of them, from other seeds.
+//! Random false answers to a consumer, the same in every run. `SDT_LIES=N` adds N, from other seeds.
 
-/// Declarations that are made.
+/// The number of inputs with declarations.
 const DECLARATIONS: u64 = 60;
 
-/// Lies that are told.
+/// The number of inputs with false answers.
 const LIES: u64 = 400;
 
 #[test]
 fn lies_have_no_effect() {
-    // Without any, each program is traced as it is.
+    // Without false answers, each program is traced correctly.
     for scenario in 0..sdt_fuzz::consumer::scenarios() {
         sdt_fuzz::consumer::run(&[scenario]);
     }
@@ -22,14 +22,14 @@ fn lies_have_no_effect() {
     }
 }
 
-/// Random types, inlines, translators, control lines and clauses of a module, and nothing that is a lie.
+/// Random types, inlines, translators, control lines and clauses of a module. All other answers are true.
 #[test]
 fn declarations_have_no_effect() {
     for seed in 0..DECLARATIONS {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut input = vec![0; random.usize(12..120)];
         random.fill(&mut input);
-        // How it is shown is random; no lies, none again.
+        // The output format is random. There are no false answers.
         input[0] = 0;
         input[2..4].fill(0);
         let result = std::panic::catch_unwind(|| sdt_fuzz::consumer::run(&input));

@@ -3,7 +3,7 @@
 use dtrace_abi::dif::{Builtin, Opcode, Subr, VAR_OTHER_MIN};
 use sdt_fuzz::dif::{self, Done};
 
-/// All that a program can do is among it: each instruction, subroutine and variable is done.
+/// The programs execute every instruction, subroutine and variable.
 #[test]
 fn both_interpreters_say_the_same() {
     let mut random = fastrand::Rng::with_seed(0x6469_665f_6469_6666);
@@ -33,7 +33,7 @@ fn both_interpreters_say_the_same() {
     let opcodes = Opcode::ALL.iter().filter(|op| **op < Opcode::Rldsb && **op != Opcode::Ldta);
     let opcodes = opcodes.filter(|op| !all.opcodes.contains(op)).map(|op| op.name());
     let subrs = Subr::ALL.iter().map(|subr| subr.name()).filter(|name| !all.subrs.contains(name));
-    // Arrays are read otherwise.
+    // Array variables are read by another instruction.
     let variables = Builtin::ALL.iter().filter(|it| it.number() >= VAR_OTHER_MIN);
     let variables = variables.filter(|it| !all.variables.contains(&it.number()));
     let missing: Vec<_> = opcodes.chain(subrs).chain(variables.map(|it| it.name())).collect();

@@ -2,7 +2,7 @@
 
 #[test]
 fn damaged_dumps_are_survived() {
-    // Without any it is shown whole.
+    // An undamaged dump is shown completely.
     sdt_fuzz::dump::run(&[]);
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);

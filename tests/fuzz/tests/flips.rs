@@ -34,7 +34,7 @@ fn sealed_modules_pass_only_if_they_load_as_they_were() {
     judge(sealed, |_| true);
 }
 
-/// The rules alone cannot tell a sound module from another sound one, as in which a call leads to another function.
+/// The rules alone cannot distinguish a module from another valid one, for example one with a call to another function.
 #[test]
 fn what_the_rules_pass_does_not_take_a_kernel_down() {
     judge(subjects().into_iter(), |difference| difference == Difference::Panic);

@@ -1,5 +1,5 @@
-//! Random programs of a consumer beside another one, every time the same, without libFuzzer. `SDT_ISOLATION=N` runs so many
-//! more, from other seeds.
+//! Random programs of a consumer beside another consumer, the same in every run, without libFuzzer. `SDT_ISOLATION=N` adds N,
+//! from other seeds.
 
 /// Programs of every run.
 const PROGRAMS: u64 = 1500;

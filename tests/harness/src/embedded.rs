@@ -50,8 +50,8 @@ pub enum EmbeddedError {
     Start(#[from] io::Error),
 }
 
-/// QEMU with the board: the example is built, its console is standard error, and its serial line this socket, which others
-/// can connect to.
+/// Builds the example and returns a command that runs it on the board in QEMU. The board's console is standard error, and its
+/// serial line is this socket, to which other processes can connect.
 ///
 /// # Errors
 /// Set-up or the build failed.
@@ -64,7 +64,7 @@ pub fn command(target: Target, socket: &Path) -> Result<Command, EmbeddedError> 
     Ok(command)
 }
 
-/// The board, running. When this is dropped, it is gone.
+/// A running board. Dropping this ends it.
 #[derive(Debug)]
 pub struct Board {
     qemu: Child,
@@ -87,7 +87,7 @@ impl Board {
         Ok(Self { qemu, console: BufReader::new(console), folder })
     }
 
-    /// The socket of its serial line: there once it has printed something.
+    /// Returns the path of the socket of its serial line. The socket exists once the board has printed something.
     pub fn line(&self) -> PathBuf {
         self.folder.path().join("line")
     }
@@ -111,7 +111,7 @@ impl Drop for Board {
     }
 }
 
-/// Cargo's `rustc` for it, optimised for size. Still missing: which target of the package.
+/// Returns cargo's `rustc` command for the example, optimised for size. The caller adds the target of the package.
 fn cargo(target: Target) -> Result<Command, BuildError> {
     let mut command = crate::setup::cargo_for("rustc", target.name(), "core")?;
     // Every crate contains the bitcode for link-time optimisation, but only the program enables it. With a setting of
@@ -128,7 +128,7 @@ fn cargo(target: Target) -> Result<Command, BuildError> {
     Ok(command)
 }
 
-/// Builds the library of that name in its `examples` and returns where it is.
+/// Builds the library of this name in the package's `examples`, and returns its path.
 ///
 /// # Errors
 /// Set-up or cargo failed.
@@ -145,7 +145,7 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
         .ok_or_else(|| BuildError::NoArtifact { what: "library", package: PACKAGE.into() })
 }
 
-/// Builds it and returns where it is.
+/// Builds the example, and returns its path.
 ///
 /// # Errors
 /// Set-up or cargo failed.

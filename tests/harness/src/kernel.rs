@@ -34,7 +34,7 @@ pub fn target(arch: Arch, toolchain: &Toolchain) -> Result<PathBuf, BuildError> 
     targets::write(&text, &to, toolchain.release()).map_err(failed(&to))
 }
 
-/// Builds it and returns where it is.
+/// Builds the kernel, and returns its path.
 ///
 /// # Errors
 /// Set-up or cargo failed.
@@ -48,7 +48,7 @@ pub fn build(arch: Arch) -> Result<PathBuf, BuildError> {
     Ok(built)
 }
 
-/// Has cargo build it. Returns all that it consists of.
+/// Builds the kernel with cargo. Returns all artifacts of the build.
 ///
 /// # Errors
 /// Set-up or cargo failed.

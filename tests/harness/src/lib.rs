@@ -1,5 +1,5 @@
-//! The bench that this project's modules are tried in: the stand-in kernel in QEMU, and what tests and `cargo xtask` need
-//! around it. Nothing outside `tests/` and `xtask/` knows it.
+//! The test bench for this project's modules: the stand-in kernel in QEMU, and tools for the tests and `cargo xtask`. Only crates
+//! in `tests/` and `xtask/` use it.
 
 pub mod embedded;
 pub mod kernel;

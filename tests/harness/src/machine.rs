@@ -1,4 +1,4 @@
-//! The machine that a kernel runs in: QEMU, with one serial line to us.
+//! The machine in which a kernel runs: QEMU, with one serial line to this process.
 
 use std::fmt;
 use std::fs::File;
@@ -70,7 +70,7 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Starts the machine. Returns it and our end of its serial line.
+    /// Starts the machine. Returns it, and this process's end of its serial line.
     ///
     /// The calling thread must live as long as the machine: Linux treats it as the parent, and its death ends the
     /// machine.
@@ -81,12 +81,12 @@ impl Machine {
         let (ours, theirs) = UnixStream::pair().map_err(MachineError::Line)?;
         let memory = memory().map_err(MachineError::Memory)?;
         let mut command = Self::command(options, &memory);
-        // The line is QEMU's standard input: a socket goes both ways.
+        // The line is QEMU's standard input: a socket transfers data in both directions.
         command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // A Ctrl-C at the terminal is for us: we stop the machine in order.
+            // Ctrl-C at the terminal must reach only this process, which then stops the machine in order.
             .process_group(0);
         // SAFETY: prctl is a system call that is sound between fork and exec; it touches no memory.
         unsafe {
@@ -98,7 +98,7 @@ impl Machine {
         let mut child = command
             .spawn()
             .map_err(|source| MachineError::Start { qemu: options.qemu.clone(), source })?;
-        // The command holds their end of the line; only QEMU may, or its end would go unnoticed.
+        // The command holds QEMU's end of the line. Only QEMU may hold it, as otherwise the line stays open after QEMU's end.
         drop(command);
         let said = Arc::new(Mutex::new(Vec::new()));
         if let Some(stderr) = child.stderr.take() {
@@ -120,7 +120,7 @@ impl Machine {
         command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-no-reboot", "-monitor", "none"]);
         command.args(qemu::machine_options(options.arch));
-        // As a boot loader does, which places them after the kernel.
+        // Loads the kernel's symbols into memory after the kernel, as a boot loader does.
         let symbols = symbols::file(&options.kernel);
         if symbols.exists() {
             let address = qemu::symbols_address(options.arch);
@@ -164,7 +164,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // If it cannot be killed it has ended already; either way its status is taken.
+        // If QEMU cannot be killed, it has ended already. In both cases `wait` collects its status.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -199,7 +199,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Reads to the end, keeping the last of it.
+/// Reads a pipe to its end, and keeps the last bytes.
 fn keep_tail(mut pipe: impl Read + Send + 'static, tail: Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
         let mut buffer = [0; 1024];
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A program in QEMU's place.
+    /// Returns options that run a script instead of QEMU.
     fn stand_in(script: &str) -> (tempfile::TempDir, Options) {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! QEMU: which program, which machine.
+//! QEMU: its program and its options for each architecture.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ pub const fn program(arch: Arch) -> &'static str {
     }
 }
 
-/// Packages of distributions that have [`program`]: the first of them that there is.
+/// Returns the packages of distributions that contain [`program`], in order of preference.
 const fn packages(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &["qemu-system-x86"],
@@ -37,7 +37,7 @@ const fn firmware(arch: Arch) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// QEMU's options for the machine, and the device by which a kernel that fails tells its exit status.
+/// Returns QEMU's options for the machine, including the device through which a failing kernel sets the exit status.
 pub const fn machine_options(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &["-cpu", "max", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"],
@@ -49,14 +49,14 @@ pub const fn machine_options(arch: Arch) -> &'static [&'static str] {
             "-semihosting-config",
             "enable=on,target=native",
         ],
-        // The test device is part of the machine.
+        // The device that sets the exit status is part of this machine.
         Arch::Riscv64 => &["-machine", "virt", "-bios", "default"],
     }
 }
 
 /// Size of RAM, in bytes.
 pub const RAM: u64 = 256 << 20;
-/// Distance of the kernel's symbols from the start of RAM, as the kernel's `SYMBOLS` has it.
+/// Distance of the kernel's symbols from the start of RAM, equal to the kernel's constant `SYMBOLS`.
 pub const SYMBOLS: u64 = 240 << 20;
 
 /// Physical address of the kernel's symbols.
@@ -77,10 +77,10 @@ pub const fn powered_off(arch: Arch) -> i32 {
     }
 }
 
-/// QEMU for an architecture; installs it if it is missing.
+/// Returns QEMU's path for an architecture. Installs QEMU if it is missing.
 ///
 /// # Errors
-/// It is not there and could not be installed.
+/// QEMU is missing and could not be installed.
 pub fn find(arch: Arch) -> Result<PathBuf, SetupError> {
     let qemu = match process::find(program(arch)) {
         Some(found) => found,

@@ -240,7 +240,7 @@ impl Session {
         self.wire.request(request, ANSWER).map_err(|error| self.failed(error))
     }
 
-    /// Puts a request that is often long into the mailbox, if the machine is ours; returns what to send instead.
+    /// Puts a long request into the mailbox, if this process owns the machine. Returns the request to send instead.
     fn mailed(&self, request: Request) -> Result<Request, SessionError> {
         let is_long = matches!(request, Request::KldLoad { .. } | Request::Exec { .. });
         let Some(machine) = self.machine.as_ref().filter(|_| is_long) else { return Ok(request) };
@@ -253,8 +253,7 @@ impl Session {
         Ok(Request::Mailed { length: frame.len() as u32 })
     }
 
-    /// Makes the kernel that of the FreeBSD with this `__FreeBSD_version`; it starts as that of
-    /// 15.0-RELEASE.
+    /// Makes the kernel behave like the FreeBSD kernel with this `__FreeBSD_version`. It starts as that of 15.0-RELEASE.
     ///
     /// # Errors
     /// The kernel does not know it, has modules loaded, or failed.
@@ -262,7 +261,7 @@ impl Session {
         ask!(self, Request::FreeBsd { version }, Reply::Done => ())
     }
 
-    /// Makes the kernel illumos's, before any module is loaded.
+    /// Makes the kernel behave like illumos's kernel, before any module is loaded.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
@@ -270,7 +269,7 @@ impl Session {
         self.illumos_with(Sites::default())
     }
 
-    /// Makes the kernel illumos's, with other treatment of the calls of probes.
+    /// Makes the kernel behave like illumos's kernel, and selects the way in which it marks the calls of probes.
     ///
     /// # Errors
     /// As [`illumos`](Self::illumos).

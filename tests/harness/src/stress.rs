@@ -28,7 +28,7 @@ pub struct Build {
     pub level: &'static str,
     /// One of [`LTO`].
     pub lto: &'static str,
-    /// Whether every function has one.
+    /// Whether every function has a frame pointer.
     pub frame_pointers: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The kernel's symbols, which it is given beside itself.
+//! The kernel's symbols, which are a file next to the kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use cargo_sdt::internal::whole;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use sdt_protocol::symbols::{Symbol, table};
 
-/// The address of the symbols in a kernel.
+/// Returns the path of the file with a kernel's symbols.
 pub fn file(kernel: &Path) -> PathBuf {
     kernel.with_extension("symbols")
 }
 
-/// Writes them, unless they are there and no older than the kernel.
+/// Writes the file with the symbols, unless it exists and is not older than the kernel.
 ///
 /// # Errors
-/// The kernel cannot be read, or they not be written.
+/// The kernel cannot be read, or the file cannot be written.
 pub(crate) fn write(kernel: &Path) -> Result<(), BuildError> {
     let file = file(kernel);
     let failed = |source| BuildError::File { file: kernel.into(), source };

@@ -20,10 +20,10 @@ pub fn program() -> Vec<u8> {
     dof(Platform::Freebsd, TEXT)
 }
 
-/// A program in DOF, whose probes are all there and have no types.
+/// Compiles a program to DOF. All named probes count as existing, and have no types.
 ///
 /// # Panics
-/// When the compiler does not take it.
+/// The program does not compile.
 pub fn dof(platform: Platform, text: &str) -> Vec<u8> {
     let mut compiler = Compiler::new(platform, Options::default());
     let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe);

@@ -1,4 +1,5 @@
-//! The host's end of the line to the kernel: the bench's requests out, replies and events in, and consumers beside them.
+//! The host's end of the line to the kernel. It sends the requests of the bench, receives replies and events, and transfers the
+//! data of consumers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -20,10 +21,10 @@ pub(crate) const KEPT: usize = 20;
 /// An error on the line.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// The machine is gone.
+    /// The machine has closed the line.
     #[error("the line to the kernel is closed")]
     Closed,
-    /// The machine takes nothing.
+    /// The machine does not read the line.
     #[error("the line to the kernel is full")]
     Stuck,
     /// The greatest number of consumers is connected.
@@ -72,7 +73,7 @@ fn refused(refusal: &Refusal) -> String {
     }
 }
 
-/// The line. Its clones are the same line: the bench asks over one, consumers trace over [ports](Port) of it.
+/// The line to the kernel. Clones share the line. The bench sends requests over it, and consumers trace over its [ports](Port).
 #[derive(Clone, Debug)]
 pub struct Wire(Arc<Mutex<Inner>>);
 
@@ -108,7 +109,7 @@ impl Wire {
         })))
     }
 
-    /// The line alone, with the last lines of the console, if there are no clones and ports of it.
+    /// Returns the socket and the last lines of the console; `None` if there are other clones or ports of the line.
     pub(crate) fn into_line(self) -> Option<(UnixStream, VecDeque<String>)> {
         let inner = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
         Some((inner.line, inner.console))
@@ -133,7 +134,7 @@ impl Wire {
         self.inner().panicked.clone()
     }
 
-    /// One more consumer's part of the line.
+    /// Opens a channel of the line for one more consumer.
     ///
     /// # Errors
     /// All channels are taken.
@@ -145,7 +146,7 @@ impl Wire {
         Ok(Port { wire: self.clone(), channel })
     }
 
-    /// Asks; the answer comes later, with the number that is returned.
+    /// Sends a request, and returns its number. The reply has the same number.
     ///
     /// # Errors
     /// The line failed or does not take the request within the limit.
@@ -162,8 +163,8 @@ impl Wire {
         Ok(seq)
     }
 
-    /// The next thing that arrives for the bench before the deadline, or `None`. Console lines and damage are seen
-    /// to here; a panic of the kernel's is an error.
+    /// Returns the next event for the bench, or `None` at the deadline. Handles console lines and damaged frames itself; a panic
+    /// of the kernel is an error.
     ///
     /// # Errors
     /// The line is closed or failed, the kernel panicked, or it could not read a request.
@@ -199,7 +200,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the reply.
     ///
     /// # Errors
     /// The line failed, the kernel panicked, refused, or did not answer within the limit.
@@ -213,7 +214,7 @@ impl Wire {
                 Some(Event::Reply { seq, result }) if seq == asked => {
                     return result.map_err(WireError::Refused);
                 }
-                // The late answer to a request that timed out, or an event for another request.
+                // Ignores late replies to requests that timed out, and events for other requests.
                 Some(_) => {}
             }
         }
@@ -285,7 +286,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The channel that is its own.
+    /// Returns the number of its channel.
     pub fn channel(&self) -> u8 {
         self.channel
     }
@@ -364,7 +365,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
     const HELLO: Request = Request::Hello { time: 0 };
 
-    /// A line to a peer that answers every request with what `answer` makes of it.
+    /// Returns a line to a peer that answers every request with the result of `answer`.
     fn line_to(answer: impl Fn(Message) -> Vec<Vec<u8>> + Send + 'static) -> Wire {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Exec logs: what `strace -f -e trace=execve` wrote, and which executions are in it.
+//! Reads exec logs: the output of `strace -f -e trace=execve`, as a list of executions.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ enum Event {
         pid: u32,
         success: bool,
     },
-    /// A thread's execve goes on under the id of its process.
+    /// A thread has called execve, which continues under the id of its process.
     Superseded {
         leader: u32,
         by: u32,
@@ -119,7 +119,7 @@ enum Event {
 
 fn event(line: &str) -> Result<Option<Event>, Problem> {
     if let Some((prefix, rest)) = line.split_once("execve(") {
-        // In the arguments of another call it is inside quotes.
+        // The word `execve` may also be part of another call's arguments, which are quoted.
         if prefix.contains('"') || prefix.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
             return Ok(None);
         }
@@ -166,7 +166,7 @@ fn success(rest: &str) -> Result<bool, Problem> {
     Ok(result.split_whitespace().next().ok_or(Problem::NoResult)? == "0")
 }
 
-/// A C string as strace writes it, and what follows it.
+/// Parses a C string as strace writes it. Returns the string and the rest of the line.
 fn string(text: &str) -> Result<(String, &str), Problem> {
     let mut bytes = Vec::new();
     let mut chars = text.char_indices().skip(1).peekable();

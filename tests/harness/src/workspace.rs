@@ -19,7 +19,7 @@ pub const TESTED: [&str; 3] = ["--workspace", "--exclude", "bench"];
 /// target folder of the workspace has to use the same values.
 const SETTINGS: [&str; 2] = ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"];
 
-/// The variables of this process that make another cargo compile as the one that compiled this process.
+/// Returns the variables that make another cargo compile in the same way as the cargo that compiled this process.
 pub fn settings() -> impl Iterator<Item = (&'static str, OsString)> {
     SETTINGS.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
@@ -40,7 +40,7 @@ pub fn project() -> Project {
     Project::new(root().to_owned(), build_dir())
 }
 
-/// A package of the workspace's, or the example module.
+/// Returns a package of the workspace; without a name, the example module.
 ///
 /// # Errors
 /// There is no such package.

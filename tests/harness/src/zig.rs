@@ -1,7 +1,7 @@
-//! A C compiler that has FreeBSD's own kernel headers with it: `zig cc`, from PyPI's package `ziglang`.
+//! A C compiler with FreeBSD's kernel headers: `zig cc`, from PyPI's package `ziglang`.
 //!
-//! Which headers a version has: 0.15.2 those of FreeBSD 14 (SDT sites that test a flag), 0.17.1 those of 15 (SDT
-//! sites that are patched). Both go to the build folder, and nowhere else.
+//! Version 0.15.2 has the headers of FreeBSD 14 (SDT sites that test a flag), and 0.17.1 has those of 15 (SDT sites that are
+//! patched). Both are installed into the build folder only.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -114,7 +114,7 @@ impl Zig {
     /// The major releases of FreeBSD whose headers can be had.
     pub const HEADERS: [u32; 2] = [WHEELS[0].freebsd, WHEELS[1].freebsd];
 
-    /// The compiler with the headers of a major release of FreeBSD; fetches it if it is not here.
+    /// Returns the compiler with the headers of a major release of FreeBSD. Fetches it if it is not in the build folder.
     ///
     /// # Errors
     /// There are no such headers, or they cannot be fetched.
@@ -182,8 +182,8 @@ impl Zig {
         command
     }
 
-    /// Compiles a module from one file of C, links and checks it as those of Rust are. It is written to
-    /// `build/kmod/ARCH/c-MAJOR`, under the file's name.
+    /// Compiles a module from one C file, and links and checks it like modules in Rust. Writes it to `build/kmod/ARCH/c-MAJOR`,
+    /// under the file's name.
     ///
     /// # Errors
     /// It does not compile, link or pass the checks.

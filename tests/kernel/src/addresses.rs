@@ -1,12 +1,12 @@
-//! Handing out stretches of the address space that modules are mapped in.
+//! Allocation of address ranges for modules.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A stretch of address space, divided among modules.
+/// A part of the address space from which modules get their ranges of addresses.
 ///
-/// Addresses that were given back are reused last, so that accesses to an unloaded module fault for as long as possible. A gap
-/// separates two stretches.
+/// Released addresses are reused last, so that accesses to an unloaded module fault for as long as possible. A gap separates two
+/// adjacent ranges.
 #[derive(Debug)]
 pub struct Addresses {
     space: Range<u64>,
@@ -16,7 +16,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// All of `space`, with `gap` bytes behind each stretch.
+    /// Creates an allocator of the addresses in `space` that leaves `gap` bytes unused after each reserved range.
     pub const fn new(space: Range<u64>, gap: u64) -> Self {
         Self { next: space.start, space, gap, used: Vec::new() }
     }

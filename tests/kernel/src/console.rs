@@ -1,4 +1,4 @@
-//! The system console: lines, on their way to the host.
+//! The system console: collects the printed lines until the host reads them.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -14,7 +14,7 @@ struct Console {
 static CONSOLE: IrqMutex<Console> =
     IrqMutex::new(Console { partial: String::new(), lines: VecDeque::new() });
 
-/// Prints text; each newline ends a line. Any CPU, interrupt handlers too; not in probe context.
+/// Prints text; each newline ends a line. May be called on any CPU and in interrupt handlers, but not in probe context.
 pub(crate) fn print(text: &str) {
     let mut console = CONSOLE.lock();
     for piece in text.split_inclusive('\n') {
@@ -27,7 +27,7 @@ pub(crate) fn print(text: &str) {
     }
 }
 
-/// The oldest whole line that has not been taken yet.
+/// Removes and returns the oldest complete line.
 pub(crate) fn take_line() -> Option<String> {
     CONSOLE.lock().lines.pop_front()
 }

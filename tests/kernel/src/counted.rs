@@ -1,7 +1,8 @@
-//! Functions that count their own calls: what consumers record of them as the provider `fbt` is compared with these counts.
+//! Functions that count their own calls: the host compares these counts with the records of the provider `fbt`.
 //!
-//! Of each shape there are some instances, whose entries and returns are different instructions: functions without a frame, with
-//! locals on the stack, with two returns, with a jump to another function in place of a return, and functions that call themselves.
+//! The functions have five shapes, whose entries and returns consist of different instructions: functions without a frame, with
+//! locals on the stack, with two returns, with a jump to another function in place of a return, and functions that call
+//! themselves. Each shape has several instances.
 
 pub(crate) mod torture;
 
@@ -15,15 +16,15 @@ use sdt_protocol::{Called, CalledFunction};
 
 use crate::smp;
 
-/// The instances of each shape.
+/// The number of instances of each shape.
 const INSTANCES: usize = 10;
 /// The shapes, in the order of their instances.
 const SHAPES: [&str; 5] = ["leaf", "locals", "branches", "tail", "recursive"];
-/// The functions.
+/// The number of functions.
 pub(crate) const FUNCTIONS: usize = SHAPES.len() * INSTANCES;
 /// Words that `locals` keeps on the stack.
 const LOCALS: usize = 24;
-/// The deepest recursion, less one.
+/// The maximum number of recursive calls of `recursive`. It is a mask: the low bits of the argument are the number of calls left.
 const DEEPEST: u64 = 7;
 
 static CALLS: [AtomicU64; FUNCTIONS] = [const { AtomicU64::new(0) }; FUNCTIONS];
@@ -49,7 +50,7 @@ fn locals<const N: usize>(word: u64) -> u64 {
 
 #[inline(never)]
 fn branches<const N: usize>(word: u64) -> u64 {
-    // On the stack, so that the function begins with its frame.
+    // `black_box` stores the word on the stack, so that the function begins with the setup of a frame.
     let word = black_box(word);
     count(2, N);
     if word & 1 == 0 {
@@ -112,13 +113,13 @@ pub(crate) fn call(rng: &mut Rng) -> bool {
     black_box(ALL[shape][instance])(word) == expected(shape, instance as u64, word)
 }
 
-/// The name of a function, as consumers know it.
+/// Returns the name of a function, as consumers see it.
 pub(crate) fn name(index: usize) -> String {
     let shape = SHAPES[index / INSTANCES];
     format!("stand_in_kernel::counted::{shape}::<{}>", index % INSTANCES)
 }
 
-/// The calls of each function so far.
+/// Returns the number of calls of each function since boot.
 pub(crate) fn calls() -> [u64; FUNCTIONS] {
     core::array::from_fn(|index| CALLS[index].load(Ordering::Relaxed))
 }

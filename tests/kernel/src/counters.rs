@@ -16,9 +16,8 @@ pub(crate) fn breakpoint() {
     BREAKPOINTS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A breakpoint of the kernel's own: where to resume after one at `address`, which is counted, or `None`
-/// if no site of the kernel is there. Called by the breakpoint exception before the handlers of modules
-/// are asked. Interrupts off, probe context.
+/// Counts a breakpoint at a site of the kernel and returns the address at which to resume; `None` if the kernel has no site at
+/// `address`. The breakpoint exception calls this function before the handlers of modules. Interrupts off, probe context.
 pub(crate) fn resume_address(address: u64) -> Option<u64> {
     standin::inside_breakpoint();
     let resume = sdt_core::trap::resume_address(address as usize)?;
@@ -26,13 +25,14 @@ pub(crate) fn resume_address(address: u64) -> Option<u64> {
     Some(resume as u64)
 }
 
-/// The resolver of `breakpoint_entry!`: the same, or 0 instead of `None`.
+/// The resolver of `breakpoint_entry!`: [`resume_address`], with 0 for `None`.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) extern "C" fn resolve(address: usize) -> usize {
     resume_address(address as u64).map_or(0, |resume| resume as usize)
 }
 
-/// Counts a timer interrupt, in which probes may fire: at this instruction, in the function with this frame.
+/// Counts a timer interrupt and fires the probes of timers. `pc` is the interrupted instruction, `frame` the frame pointer of the
+/// interrupted function.
 pub(crate) fn tick(pc: u64, frame: u64) {
     TICKS.fetch_add(1, Ordering::Relaxed);
     process::in_interrupt(|| {
@@ -41,7 +41,7 @@ pub(crate) fn tick(pc: u64, frame: u64) {
     });
 }
 
-/// All of them.
+/// Returns all counts.
 pub(crate) fn now() -> Counters {
     let framework = DTRACE.counters();
     Counters {

@@ -7,13 +7,13 @@ use sdt_framework::kernel::ModuleText;
 use spin::Mutex;
 use stand_in_freebsd::loader;
 
-/// The section that a module's file has it in.
+/// The section of a module's file that contains its declarations for D.
 const SECTION: &[u8] = b".sdt_types";
 
-/// A file's name, and what it declares.
+/// For each loaded file with declarations, its name and the declarations.
 static FILES: Mutex<Vec<(String, Vec<u8>)>> = Mutex::new(Vec::new());
 
-/// Keeps what the file of a module declares that has been loaded.
+/// Stores the declarations in the file of a module that has been loaded.
 pub(crate) fn keep(file: &str, image: &[u8]) {
     let text = loader::section(image, SECTION).concat();
     if !text.is_empty() {
@@ -21,12 +21,12 @@ pub(crate) fn keep(file: &str, image: &[u8]) {
     }
 }
 
-/// A module has been unloaded.
+/// Removes the declarations of a module that has been unloaded.
 pub(crate) fn forget(file: &str) {
     FILES.lock().retain(|(other, _)| other != file);
 }
 
-/// Shows what the module at an index declares.
+/// Calls `show` with the declarations of the module at `index`; does nothing if there is no such module.
 pub(crate) fn show(index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
     if let Some((file, text)) = FILES.lock().get(index) {
         let file = file.rsplit('/').next().unwrap_or(file);

@@ -9,13 +9,13 @@ use sdt_framework::{Config, Dtrace, Host, Record, SpinLock};
 use crate::arch::{cpu, timer};
 use crate::{clock, declared, load, process, smp, stack, standin, symbols, system};
 
-/// This kernel.
+/// The stand-in kernel as the host of the framework.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-// SAFETY: there is no scheduler, so a thread with interrupts off stays on its CPU, and each CPU has one
-// number; a CPU's threads of execution follow each other on that CPU. `sync` makes every CPU take an
-// interrupt, which it cannot while in probe context, and the rendezvous orders memory both ways.
+// SAFETY: there is no scheduler, so a thread with interrupts off stays on its CPU, and the number of a CPU never changes. The
+// threads of a CPU run one after the other on that CPU. `sync` waits until every CPU has taken an interrupt; a CPU takes none in
+// probe context. The rendezvous orders memory both ways.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 
@@ -48,7 +48,7 @@ unsafe impl Host for Machine {
     }
 }
 
-/// Everything that is mapped can be read.
+/// The kernel's data for the actions of D programs. `load` can read all mapped memory.
 impl Kernel for Machine {
     fn timestamp(&self) -> u64 {
         timer::now_ns()
@@ -129,10 +129,10 @@ impl Kernel for Machine {
     }
 }
 
-/// Records that a consumer's buffer for one CPU holds.
+/// The number of records that a consumer's buffer for one CPU can hold.
 pub(crate) const RECORDS: usize = 1024;
 
-/// Probes of functions, and their enablings, for which there is room.
+/// The maximum number of fbt probes, and of their enablings.
 const FUNCTIONS: usize = 4096;
 
 const CONFIG: Config = Config {
@@ -148,11 +148,11 @@ pub(crate) type Framework = Dtrace<Machine>;
 /// The DTrace of the stand-in kernel.
 pub(crate) static DTRACE: Framework = Dtrace::new(Machine);
 
-/// Rates at which `profile` fires.
+/// The maximum number of different rates of `profile` probes.
 const TIMERS: usize = 64;
 
-/// Gives it memory: enough for all the consumers that there can be; and registers its own providers, first of all, so that their
-/// probes have the ids that they have in DTrace. The CPUs are online.
+/// Gives the framework enough memory for the maximum number of consumers, and registers the framework's own providers. Must run
+/// before any other provider is registered, so that the probes of `dtrace` have the same ids as in DTrace. The CPUs are online.
 pub(crate) fn init() {
     let bytes = CONFIG.memory::<Machine>(smp::online(), CONFIG.consumers + 16);
     let memory = vec![MaybeUninit::uninit(); bytes].leak();

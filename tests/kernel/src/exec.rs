@@ -1,4 +1,4 @@
-//! Executing images: what `exec` does as far as modules see it, on all CPUs at once.
+//! Execution of images: performs the parts of `exec` that modules can observe, on all CPUs at once.
 
 use alloc::collections::VecDeque;
 use alloc::ffi::CString;
@@ -12,13 +12,13 @@ use spin::Mutex;
 use crate::arch::{self, cpu};
 use crate::{process, smp, system};
 
-/// Images of one request.
+/// The images of one request.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// The request's number.
     pub(crate) seq: u32,
     images: Vec<(u32, CString)>,
-    /// CPUs that are done.
+    /// The number of CPUs that have finished.
     done: AtomicUsize,
     counts: [AtomicU64; cpu::MAX_CPUS],
 }
@@ -29,13 +29,14 @@ impl Batch {
         self.done.load(Ordering::Acquire) == smp::online()
     }
 
-    /// Images executed, by CPU.
+    /// Returns the number of executed images for each CPU.
     pub(crate) fn per_cpu(&self) -> Vec<u64> {
         let counts = self.counts.iter().take(smp::online());
         counts.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// The next image that is this CPU's, from `from` on: a process stays on one CPU.
+    /// Returns the index of the next image for this CPU, beginning at `from`. The pid selects the CPU, so a process always
+    /// runs on the same CPU.
     fn next(&self, cpu: usize, from: usize) -> Option<usize> {
         let cpus = smp::online();
         (from..self.images.len()).find(|&index| self.images[index].0 as usize % cpus == cpu)
@@ -57,7 +58,7 @@ impl Batch {
 static QUEUES: [Mutex<VecDeque<Arc<Batch>>>; cpu::MAX_CPUS] =
     [const { Mutex::new(VecDeque::new()) }; cpu::MAX_CPUS];
 
-/// A path holds a NUL, which no path can.
+/// The error if a path contains a NUL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BadPath;
 
@@ -89,7 +90,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Executes one image, if there is one for this CPU, and says whether it did anything.
+    /// Executes the next image for this CPU, or finishes a batch. Returns whether there was any work.
     pub(crate) fn step(&mut self) -> bool {
         let cpu = cpu::current();
         if self.current.is_none() {

@@ -1,4 +1,4 @@
-//! The symbols that modules find whichever system this is: of one name and type on FreeBSD and on illumos.
+//! The symbols that modules can use on both systems: they have the same name and type on FreeBSD and illumos.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,7 +21,7 @@ unsafe extern "C" {
     fn strlen(text: *const c_char) -> usize;
 }
 
-/// Makes `table()`: the names and addresses of functions, each checked to be of its type.
+/// Defines `table()`, which returns the names and addresses of functions. The compiler checks the type of each function.
 macro_rules! exports {
     ($($name:ident: $type:ty,)*) => {
         const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -59,10 +59,10 @@ exports! {
     strlen: unsafe extern "C" fn(*const c_char) -> usize,
 }
 
-/// A name that a module passes; NULL is the empty one, as in `dtrace_probe_create`.
+/// Converts a name that a module passes. NULL becomes the empty name, as in `dtrace_probe_create`.
 ///
 /// # Safety
-/// NULL or a string that ends with a NUL and lives for `'a`.
+/// `pointer` is NULL or points to a NUL-terminated string that lives for `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
     if pointer.is_null() {
         c""
@@ -114,7 +114,7 @@ unsafe extern "C" fn dtrace_probe_create(
     }
 }
 
-/// Probe context.
+/// Fires a probe with five arguments. Probe context.
 pub(crate) extern "C" fn dtrace_probe(
     id: u32,
     arg0: usize,
@@ -126,8 +126,8 @@ pub(crate) extern "C" fn dtrace_probe(
     Origin::called(frame_pointer()).of(|| probe(id, [arg0, arg1, arg2, arg3, arg4]));
 }
 
-/// A hit with a known [`Origin`]. Probe context. FreeBSD does not check the id and crashes on id 0; this kernel panics
-/// with a reason.
+/// Fires a probe whose [`Origin`] is already set; does nothing after a panic. Probe context. FreeBSD does not check the id and
+/// crashes on id 0; this kernel panics with a reason.
 pub(crate) fn probe(id: u32, args: [usize; 5]) {
     if panic::panicked() {
         return;
@@ -149,7 +149,7 @@ extern "C" fn dtrace_invop_remove(handler: Handler) {
     invop::remove(handler);
 }
 
-/// C's arguments behind a format.
+/// The variadic C arguments that follow a format string.
 pub(crate) struct Variadic<'a>(pub(crate) VaList<'a>);
 
 impl printf::Arguments for Variadic<'_> {
@@ -174,7 +174,7 @@ impl printf::Arguments for Variadic<'_> {
         while length < limit.unwrap_or(usize::MAX) && unsafe { *start.add(length) } != 0 {
             length += 1;
         }
-        // SAFETY: these bytes have just been looked at.
+        // SAFETY: the loop above has just read these bytes.
         let bytes = unsafe { core::slice::from_raw_parts(start.cast::<u8>(), length) };
         Some(String::from_utf8_lossy(bytes).into_owned())
     }

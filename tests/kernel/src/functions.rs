@@ -9,7 +9,7 @@ use crate::stack::Origin;
 use crate::text::{self, KernelText};
 use crate::{counters, traps};
 
-/// The number of sites for which there is room.
+/// The maximum number of sites.
 const SITES: usize = 8192;
 
 /// The size of the header of a note, and of the name `GNU`.
@@ -21,14 +21,14 @@ unsafe extern "C" {
     static kernel_build_id_end: u8;
 }
 
-/// The text of this kernel behind the part that must not be traced.
+/// The traceable text of this kernel, which follows the text that must not be traced.
 #[derive(Debug)]
 struct Text;
 
-// SAFETY: the text between these addresses is mapped, stays, and is patched only through `KernelText`. The link script has put
-// before it what a CPU executes between a breakpoint and `function_hit`, and in it, and what runs before CPUs have handlers. The
-// vectors leave `FREE_STACK` bytes below the interrupted stack pointer. Handlers run with interrupts off, and both
-// synchronisations wait for an interrupt on each CPU.
+// SAFETY: the text that `is_traceable` accepts is mapped for ever, and is patched only through `KernelText`. The link script
+// places before it the code that a CPU executes from a breakpoint to the end of `function_hit`, and the code that runs before
+// CPUs have trap handlers. The trap vectors leave `FREE_STACK` bytes below the interrupted stack pointer unused. Trap handlers
+// run with interrupts off, and both synchronisations wait for an interrupt on each CPU.
 unsafe impl FunctionText for Text {
     fn build_id(&self) -> &[u8] {
         let (start, end) = (&raw const kernel_build_id_start, &raw const kernel_build_id_end);
@@ -57,18 +57,18 @@ unsafe impl FunctionText for Text {
     }
 }
 
-/// Lets consumers trace functions.
+/// Registers the provider `fbt` for the functions of this kernel.
 pub(crate) fn init() {
     DTRACE
         .register_functions(&Text, SITES)
         .expect("the file has a build ID, and this happens once");
 }
 
-/// A breakpoint in a function, in code with this frame pointer. Returns `false` if no consumer traces a function there.
-/// Interrupts off, probe context.
+/// Handles a breakpoint at `pc`, in a function whose frame pointer is `frame`. Returns `false` if no consumer traces a function
+/// at `pc`. Interrupts off, probe context.
 ///
 /// # Safety
-/// As `Dtrace::function_hit`.
+/// The same as for `Dtrace::function_hit`.
 pub(crate) unsafe fn hit(pc: u64, frame: u64, registers: &mut Registers) -> bool {
     // SAFETY: the caller's contract.
     let is_ours = Origin::interrupted(pc, frame).of(|| unsafe { DTRACE.function_hit(registers) });

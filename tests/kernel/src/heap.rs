@@ -1,4 +1,4 @@
-//! The heap: all RAM behind the kernel, in the direct map.
+//! The heap: the RAM after the kernel, addressed through the direct map.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -25,7 +25,7 @@ struct LastResort {
     used: AtomicUsize,
 }
 
-// SAFETY: every byte is given out once, by an atomic addition.
+// SAFETY: `allocate` returns each byte at most once, because it advances `used` atomically.
 unsafe impl Sync for LastResort {}
 
 static LAST: LastResort =
@@ -49,7 +49,7 @@ impl LastResort {
     }
 }
 
-// SAFETY: talc keeps GlobalAlloc's contract; the last resort gives out each byte once.
+// SAFETY: talc meets the contract of `GlobalAlloc`. `LastResort` allocates each byte at most once.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if crate::panic::panicked() {
@@ -72,10 +72,10 @@ unsafe impl GlobalAlloc for Heap {
 /// Sets the memory of the heap.
 ///
 /// # Panics
-/// When it is too small to be a heap.
+/// If the memory is too small.
 ///
 /// # Safety
-/// Nothing else uses the bytes from `start` on, and they stay mapped.
+/// No other code uses the `size` bytes at `start`, and they stay mapped.
 pub(crate) unsafe fn init(start: *mut u8, size: usize) {
     // SAFETY: nothing else uses the bytes, and they stay mapped.
     let claimed = unsafe { HEAP.lock().claim(start, size) };

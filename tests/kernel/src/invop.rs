@@ -1,25 +1,24 @@
-//! The list of breakpoint handlers: `dtrace_invop_add` and its kin
-//! (`sys/cddl/dev/dtrace/amd64/dtrace_subr.c`).
+//! The list of breakpoint handlers: `dtrace_invop_add` and `dtrace_invop_remove` (`sys/cddl/dev/dtrace/amd64/dtrace_subr.c`).
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// `int (*)(uintptr_t addr, struct trapframe *frame, uintptr_t third)`. Probe context. Returns 0 for
-/// an address that is not the handler's.
+/// A breakpoint handler, `int (*)(uintptr_t addr, struct trapframe *frame, uintptr_t third)`. Returns 0 if it does not claim the
+/// breakpoint at `addr`. Probe context.
 pub(crate) type Handler =
     unsafe extern "C" fn(address: usize, frame: *mut c_void, third: usize) -> c_int;
 
-/// Handlers there can be. FreeBSD's list is unbounded; nothing this bench loads comes near.
+/// The maximum number of handlers. FreeBSD has no limit; the test modules need far fewer.
 const MAX_HANDLERS: usize = 32;
 
-/// `dtrace_invop_hdlr`: FreeBSD prepends, so the last slot in use is asked first.
+/// The handlers (`dtrace_invop_hdlr`). FreeBSD prepends to its list, so [`dispatch`] calls the last handler first.
 static HANDLERS: [AtomicPtr<c_void>; MAX_HANDLERS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_HANDLERS];
 
 /// Adds a handler.
 ///
 /// # Panics
-/// When there are too many.
+/// If there are [`MAX_HANDLERS`] handlers already.
 pub(crate) fn add(handler: Handler) {
     let free = HANDLERS.iter().find(|slot| {
         slot.compare_exchange(
@@ -36,7 +35,7 @@ pub(crate) fn add(handler: Handler) {
 /// Removes a handler.
 ///
 /// # Panics
-/// When it is not there, as FreeBSD does.
+/// If the handler is not in the list, as on FreeBSD.
 pub(crate) fn remove(handler: Handler) {
     let found = HANDLERS.iter().rev().find(|slot| {
         slot.compare_exchange(
@@ -50,12 +49,12 @@ pub(crate) fn remove(handler: Handler) {
     assert!(found.is_some(), "attempt to remove non-existent invop handler");
 }
 
-/// Asks the handlers, the youngest first, until one claims the breakpoint; 0 when none does.
-/// Interrupts off, probe context.
+/// Calls the handlers, the last one first, until one claims the breakpoint, and returns its result; 0 if none does. Interrupts
+/// off, probe context.
 ///
 /// # Safety
-/// `frame` is the live trap frame of a breakpoint at `address`, `third` what the architecture
-/// defines.
+/// `frame` is the trap frame of the current breakpoint at `address`. `third` is the third argument of handlers on this
+/// architecture.
 pub(crate) unsafe fn dispatch(address: u64, frame: *mut c_void, third: u64) -> c_int {
     for slot in HANDLERS.iter().rev() {
         let handler = slot.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
-//! The stand-in kernel's machine, as far as it can be tested apart from one.
+//! The parts of the stand-in kernel that do not need a real machine, so that ordinary unit tests can test them.
 //!
-//! The kernel is a test bench. It plays FreeBSD's part to modules ([`stand_in_freebsd`]), or illumos's
+//! The stand-in kernel is a test bench for modules: it behaves like FreeBSD ([`stand_in_freebsd`]) or illumos
 //! ([`stand_in_illumos`]).
 #![cfg_attr(not(test), no_std)]
 

@@ -1,4 +1,4 @@
-//! A spin lock for what interrupt handlers use too.
+//! A spin lock for data that interrupt handlers use, too.
 
 use core::ops::{Deref, DerefMut};
 
@@ -10,7 +10,7 @@ use crate::arch::cpu;
 #[derive(Debug)]
 pub(crate) struct IrqMutex<T>(Mutex<T>);
 
-/// Proof of holding an [`IrqMutex`].
+/// The guard of a locked [`IrqMutex`].
 pub(crate) struct IrqGuard<'a, T> {
     /// `None` only in `drop`, which releases the lock before it restores interrupts.
     guard: Option<MutexGuard<'a, T>>,

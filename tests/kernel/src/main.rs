@@ -1,4 +1,5 @@
-//! The stand-in kernel, on bare metal. The library contains the handling of modules.
+//! The stand-in kernel: the code that needs the machine. The other parts are in the library `stand_in_kernel` and in the crates
+//! `stand_in_freebsd`, `stand_in_illumos` and `stand_in_base`.
 #![no_std]
 #![no_main]
 // printf and panic take C's variable arguments.

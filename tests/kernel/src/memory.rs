@@ -1,11 +1,11 @@
 //! The parameters that the boot code passes to the kernel.
 
-/// A stretch of physical memory.
+/// A range of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First byte.
+    /// The address of the first byte.
     pub start: u64,
-    /// First byte behind it.
+    /// The address after the last byte.
     pub end: u64,
 }
 
@@ -20,15 +20,15 @@ pub struct BootInfo {
     /// Physical address of the firmware's description of the machine: the ACPI root pointer on x86_64,
     /// the device tree elsewhere; 0 when there is none.
     pub firmware: u64,
-    /// RAM, unused slots being empty.
+    /// The regions of RAM; unused elements are [`Region::EMPTY`].
     pub ram: [Region; Self::MAX_REGIONS],
 }
 
 impl BootInfo {
-    /// RAM regions that are taken notice of.
+    /// The maximum number of regions; others are ignored.
     pub const MAX_REGIONS: usize = 16;
 
-    /// The part of RAM from `from` on, within the region that holds `from`, below `limit`.
+    /// Returns the RAM from `from` to the end of the region that contains `from`, but at most to `limit`.
     pub fn ram_from(&self, from: u64, limit: u64) -> Option<Region> {
         self.ram
             .iter()

@@ -41,7 +41,7 @@ pub(crate) fn kernel_physical(address: u64) -> u64 {
     address - KERNEL_BASE
 }
 
-/// Returns the first physical address behind the kernel's image.
+/// Returns the first physical address after the kernel's image.
 pub(crate) fn kernel_image_end() -> u64 {
     kernel_physical(&raw const kernel_end as u64)
 }
@@ -57,7 +57,7 @@ struct Frames;
 impl PagingHandler for Frames {
     fn alloc_frames(count: usize, align: usize) -> Option<PhysAddr> {
         let layout = Layout::from_size_align(count * PAGE, align).ok()?;
-        // SAFETY: at least one frame is asked for, so the layout is not empty.
+        // SAFETY: `count` is at least 1, so the layout is not empty.
         let page = unsafe { alloc_zeroed(layout) };
         (!page.is_null()).then(|| PhysAddr::from((page as u64 - DIRECT_MAP) as usize))
     }
@@ -81,10 +81,10 @@ fn pages(address: u64, count: usize) -> impl Iterator<Item = VirtAddr> {
     (0..count).map(move |page| VirtAddr::from(address as usize + page * PAGE))
 }
 
-/// Builds the kernel's tables and switches to them. Once, by the first CPU, with the heap ready.
+/// Builds the kernel's tables and switches to them. The first CPU calls this function once, after the heap has been initialised.
 ///
 /// # Panics
-/// The heap has no room for the tables.
+/// If the heap has no room for the tables.
 pub(crate) fn init() {
     let mut tables = Tables::try_new().expect("memory for page tables");
     let mut map = |from: u64, to: u64, base: u64, flags, huge| {
@@ -109,14 +109,14 @@ pub(crate) fn init() {
     unsafe { crate::arch::switch_tables(root) };
 }
 
-/// Not enough page frames are free.
+/// The error if too few page frames are free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutOfMemory;
 
-/// Maps fresh zeroed pages, readable and writable, at an address that has none.
+/// Maps `count` zeroed pages, readable and writable, at addresses that are not mapped.
 ///
 /// # Errors
-/// There is not enough memory; nothing is mapped then.
+/// If there is not enough memory; then no page is mapped.
 pub(crate) fn map(address: u64, count: usize) -> Result<(), OutOfMemory> {
     for (index, page) in pages(address, count).enumerate() {
         let mapped = with_tables(|tables| {
@@ -133,7 +133,7 @@ pub(crate) fn map(address: u64, count: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Changes the protection of pages that [`map`] mapped. Other CPUs may use the old one until [`flush_everywhere`].
+/// Changes the protection of pages that [`map`] mapped. Other CPUs may use the old protection until [`flush_everywhere`].
 pub(crate) fn protect(address: u64, count: usize, protection: Protection) {
     let flags = match protection {
         Protection::Execute => {
@@ -161,7 +161,7 @@ fn set_flags(address: u64, count: usize, flags: MappingFlags) {
 /// Unmaps pages that [`map`] mapped, and frees them once no CPU can reach them.
 ///
 /// # Safety
-/// Nothing uses the memory any more.
+/// No code uses the memory any more.
 pub(crate) unsafe fn unmap(address: u64, count: usize) {
     let unmap = |page| with_tables(|tables| tables.cursor().unmap(page));
     let frames: Vec<_> =
@@ -170,7 +170,7 @@ pub(crate) unsafe fn unmap(address: u64, count: usize) {
     frames.into_iter().for_each(Frames::dealloc_frame);
 }
 
-/// Makes every CPU use the tables, and the code that they map, as they are now.
+/// Flushes the TLB and synchronises the instruction stream of every CPU, so that all use the current tables and code.
 pub(crate) fn flush_everywhere() {
     crate::smp::rendezvous(&|_| {
         Format::flush_tlb(None);
@@ -192,7 +192,7 @@ pub(crate) fn writable(address: u64) -> Option<u64> {
 }
 
 fn translate(address: u64) -> Option<(u64, MappingFlags)> {
-    // The kernel has the upper half only.
+    // The kernel uses only the upper half of the address space.
     if address.cast_signed() >= 0 || !Format::vaddr_is_valid(address as usize) {
         return None;
     }
@@ -203,7 +203,7 @@ fn translate(address: u64) -> Option<(u64, MappingFlags)> {
         }
         let shift = 12 + 9 * level;
         let slot = direct(table) + (address >> shift & 511) * 8;
-        // SAFETY: the direct map shows all memory of tables; a freed table is still memory.
+        // SAFETY: the direct map maps the memory of all tables, and still maps it after a table has been freed.
         let entry = unsafe { (slot as *const Entry).read_volatile() };
         if !entry.is_present() {
             return None;

@@ -1,4 +1,4 @@
-//! The end: a panic stops all CPUs, tells the host, and powers off.
+//! Panics: stops all CPUs, sends the message to the host, and powers the machine off.
 
 use alloc::format;
 use core::fmt;
@@ -18,12 +18,11 @@ pub(crate) fn panicked() -> bool {
     PANICKED.load(Ordering::Acquire)
 }
 
-/// Stops everything, for the reason given.
+/// Stops all CPUs, sends `reason` to the host, and powers the machine off.
 pub(crate) fn stop(reason: fmt::Arguments<'_>) -> ! {
     cpu::interrupts_off();
     if PANICKED.swap(true, Ordering::AcqRel) {
-        // Another CPU got here first, or the code below has failed; the first message is the one that
-        // matters.
+        // Another CPU has panicked before, or the code below has panicked. Only the first message is sent.
         if smp::online() == 1 {
             power::off(Exit::Failure);
         }

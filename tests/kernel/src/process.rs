@@ -1,4 +1,4 @@
-//! The process that runs on a CPU: one whose execution is replayed, a command that a user typed, or the kernel itself.
+//! The process that runs on a CPU: a process whose execution is replayed from a log, a command of a user, or the kernel itself.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use crate::arch::cpu;
 /// The process of one CPU. Only that CPU uses it: it writes with interrupts off, and reads in probe context.
 struct Running {
     pid: AtomicU32,
-    /// Bytes of the name; 0 for the kernel.
+    /// The length of the name in bytes; 0 for the kernel.
     length: AtomicUsize,
     name: UnsafeCell<[u8; COMMAND_LEN]>,
     /// `execargs`: the path of the image. A log of executions has no arguments.
     arguments: AtomicPtr<u8>,
     arguments_length: AtomicUsize,
-    /// Interrupts of devices that are being handled.
+    /// The number of device interrupts that the CPU is handling.
     interrupts: AtomicU32,
 }
 
@@ -37,8 +37,9 @@ static RUNNING: [Running; cpu::MAX_CPUS] = [const {
 /// Name of the kernel's own process, whose number is 0.
 const KERNEL: &[u8] = b"kernel";
 
-/// Runs `work` as a process that executes the image at `path`. The process's name is the last part of the path, cut off
-/// (`p_comm`). For threads with interrupts on; there is no scheduler, so `work` stays on this CPU.
+/// Runs `work` as a process that executes the image at `path`. The process's name is the last component of the path, truncated
+/// (`p_comm`). Must be called with interrupts on, and not in an interrupt handler. There is no scheduler, so `work` stays on this
+/// CPU.
 pub(crate) fn run<R>(pid: u32, path: &[u8], work: impl FnOnce() -> R) -> R {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     become_process(pid, &name[..name.len().min(COMMAND_LEN)], path);
@@ -47,9 +48,9 @@ pub(crate) fn run<R>(pid: u32, path: &[u8], work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `work` as a command that a user has typed. All commands are one process, as one that writes to several sysctls is.
+/// Runs `work` as a command of a user. All commands have the same pid, as if one process had written to several sysctls.
 pub(crate) fn command<R>(name: &str, work: impl FnOnce() -> R) -> R {
-    /// Higher than the numbers of recorded processes.
+    /// The pid of all commands, which is higher than the pids in logs.
     const PID: u32 = 100_000;
     run(PID, name.as_bytes(), work)
 }
@@ -61,7 +62,7 @@ fn become_process(pid: u32, name: &[u8], arguments: &[u8]) {
     here.length.store(name.len(), Ordering::Relaxed);
     here.arguments.store(arguments.as_ptr().cast_mut(), Ordering::Relaxed);
     here.arguments_length.store(arguments.len(), Ordering::Relaxed);
-    // SAFETY: only this CPU uses the slot, and with interrupts off nothing reads it meanwhile.
+    // SAFETY: only this CPU uses the slot, and interrupts are off, so no other code reads it during the copy.
     unsafe { (&mut *here.name.get())[..name.len()].copy_from_slice(name) };
     cpu::restore_interrupts(enabled);
 }
@@ -87,17 +88,18 @@ pub(crate) fn name() -> &'static [u8] {
     let here = here();
     match here.length.load(Ordering::Relaxed) {
         0 => KERNEL,
-        // SAFETY: only this CPU writes there, and not in probe context.
+        // SAFETY: only this CPU writes the name, and never in probe context.
         length => unsafe { &(&*here.name.get())[..length] },
     }
 }
 
-/// Returns the arguments of the process that runs, empty for the kernel. Probe context; to be copied there.
+/// Returns the arguments of the process that runs; empty for the kernel. Probe context: the caller must copy them before it
+/// leaves probe context.
 pub(crate) fn arguments() -> &'static [u8] {
     let here = here();
     match here.arguments_length.load(Ordering::Relaxed) {
         0 => b"",
-        // SAFETY: `run` clears them before the bytes can go, and runs on this CPU.
+        // SAFETY: the bytes are the `path` of `run`, which runs on this CPU and clears the pointer before it returns.
         length => unsafe {
             core::slice::from_raw_parts(here.arguments.load(Ordering::Relaxed), length)
         },
@@ -109,7 +111,7 @@ pub(crate) fn interrupts() -> u32 {
     here().interrupts.load(Ordering::Relaxed)
 }
 
-/// Returns the thread that runs: a process has one, and so has the kernel on each CPU. Probe context.
+/// Returns the id of the thread that runs. A process has one thread; the kernel has one on each CPU. Probe context.
 pub(crate) fn thread() -> u64 {
     match pid() {
         0 => cpu::current() as u64 + 1,

@@ -1,6 +1,5 @@
-//! Probes that are hit where another one is being fired, or where nothing else may happen: inside the
-//! framework while it records, in an interrupt that interrupts a probe, with interrupts off, and in a
-//! function that the breakpoint exception's handler calls.
+//! Test of probes in difficult contexts: inside the framework while it records a hit, in an interrupt during a hit, with
+//! interrupts off, and in a function that the breakpoint handler calls.
 
 use alloc::string::ToString;
 use core::sync::atomic::AtomicUsize;
@@ -17,11 +16,10 @@ use crate::{counters, smp};
 /// The probes that interrupts and handlers fire.
 const ARMED: [Which; 3] = [Which::Tick, Which::Breakpoint, Which::Recording];
 
-/// Has every CPU pass each probe `rounds` times, all of them enabled and recorded. Called by the first
-/// CPU, as a thread.
+/// Enables and records all probes, and makes every CPU execute each of them `rounds` times. Called by the first CPU, as a thread.
 ///
 /// # Errors
-/// The probes could not be attached or detached, or the framework not be opened.
+/// If the probes cannot be attached or detached, or the framework refuses a request.
 pub(crate) fn run(rounds: u32, jump: bool) -> Result<Reentered, Refusal> {
     let refuse =
         |errno, error: &dyn core::fmt::Display| Refusal { errno, message: error.to_string() };
@@ -41,8 +39,7 @@ pub(crate) fn run(rounds: u32, jump: bool) -> Result<Reentered, Refusal> {
 fn reentered(rounds: u32, consumer: ConsumerId) -> Result<Reentered, sdt_framework::ConsumerError> {
     let all = Spec::parse("standin:::", Field::Name).expect("a description");
     DTRACE.enable(consumer, &all)?;
-    // Records are made, so that the framework calls what has the site; that they fill their buffer is
-    // of no concern.
+    // Start recording, so that the framework calls the function with the site. Drops because of a full buffer do not matter.
     DTRACE.go(consumer)?;
     let (before, counted) = (Totals::now(), counters::now());
     arm(&ARMED);
@@ -77,8 +74,10 @@ fn reentered(rounds: u32, consumer: ConsumerId) -> Result<Reentered, sdt_framewo
     Ok(result)
 }
 
-/// Arms exactly these probes. All CPUs are in the rendezvous, so none is in another interrupt or in a handler: later
-/// hits fire with all of these armed, earlier hits have been counted.
+/// Arms `probes` and disarms all others.
+///
+/// The change happens in a rendezvous, when no CPU is in another interrupt handler or in the breakpoint handler. So every hit
+/// happens completely before or completely after the change.
 fn arm(probes: &[Which]) {
     let cpus = smp::online();
     let [arrived, armed] = [const { AtomicUsize::new(0) }; 2];

@@ -50,7 +50,7 @@ pub(crate) fn serve(wire: Wire) -> ! {
         busy |= server.serve_consumers();
         server.report_executed();
         if !busy && server.batches.is_empty() {
-            // Whatever arrives from here on ends the sleep.
+            // With interrupts off, data that arrive from here on end the sleep.
             cpu::interrupts_off();
             if server.receive_pending() {
                 cpu::restore_interrupts(true);
@@ -94,7 +94,7 @@ impl Server {
         let result = match request {
             Err(error) => Err(refusal(EINVAL, error.to_string())),
             Ok(Request::Exec { execs }) => match exec::submit(message.seq, execs) {
-                // The reply comes when all CPUs are done.
+                // `report_executed` sends the reply when all CPUs are done.
                 Ok(batch) => return self.batches.push(batch),
                 Err(exec::BadPath) => Err(refusal(EINVAL, "a path holds a NUL")),
             },
@@ -184,10 +184,10 @@ impl Server {
     }
 }
 
-/// Makes this kernel illumos until the machine is reset.
+/// Refuses to select illumos.
 ///
 /// # Errors
-/// Always: there is no illumos for this machine.
+/// Always: illumos does not support this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 fn become_illumos(_: Marking) -> Result<(), Refusal> {
     Err(refusal(EINVAL, "illumos is not there for this machine"))

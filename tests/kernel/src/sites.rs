@@ -5,7 +5,7 @@ use sdt_framework::server;
 
 use crate::system::{self, FiringSite};
 
-/// The sites of a probe in loaded modules.
+/// Lists the sites of a probe in loaded modules, for consumers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sites;
 

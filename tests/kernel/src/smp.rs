@@ -1,4 +1,4 @@
-//! Several CPUs: how many, and how to have all of them do something.
+//! Multiprocessing: the number of CPUs, and functions that run work on all CPUs.
 
 #[cfg(target_arch = "x86_64")]
 mod pause;
@@ -13,24 +13,24 @@ pub(crate) use pause::{pause_others, resume_others};
 
 type Work<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// CPUs that take part, numbered from 0.
+/// The number of online CPUs. Their numbers begin at 0.
 static ONLINE: AtomicUsize = AtomicUsize::new(1);
-/// A CPU holds a rendezvous.
+/// Whether a rendezvous is in progress.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// The work of the rendezvous: a `*const Work` while one is held.
+/// The work of the rendezvous: a `*const Work` while a rendezvous is in progress.
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// The CPUs that have not done it yet.
+/// For each CPU, whether it has not done the work of the rendezvous yet.
 static PENDING: [AtomicBool; cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
-/// All CPUs execute text as it is.
+/// The state of [`synchronise`].
 static SYNCHRONISED: Rendezvous<{ cpu::MAX_CPUS }> = Rendezvous::new();
 
-/// CPUs that are up.
+/// Returns the number of online CPUs.
 pub(crate) fn online() -> usize {
     ONLINE.load(Ordering::Acquire)
 }
 
-/// Sets the number of CPUs that are up. From here on all of them take part in rendezvous.
+/// Sets the number of online CPUs. All of them take part in a rendezvous afterwards.
 pub(crate) fn set_online(cpus: usize) {
     ONLINE.store(cpus, Ordering::Release);
 }
@@ -45,10 +45,10 @@ pub(crate) fn rendezvous(work: Work<'_>) {
     cpu::restore_interrupts(enabled);
 }
 
-/// Makes all other CPUs do `work`, which has to live until [`end`] returns.
+/// Starts a rendezvous: makes all other CPUs do `work`. `work` must live until [`end`] returns.
 fn begin(work: &Work<'_>) {
     while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        // Interrupts may be off here, and the CPU that holds it waits for this one, too.
+        // The other rendezvous waits for this CPU, too. Interrupts may be off, so this CPU must join it here.
         join_rendezvous();
         core::hint::spin_loop();
     }
@@ -70,7 +70,7 @@ fn end() {
     BUSY.store(false, Ordering::Release);
 }
 
-/// Returns when every CPU has been outside probe context, and executes text as it is now. Interrupts on or off.
+/// Returns when every CPU has left probe context since the call, and executes the current text. Interrupts on or off.
 pub(crate) fn synchronise() {
     let interrupt = || {
         if online() > 1 {
@@ -84,25 +84,25 @@ pub(crate) fn synchronise() {
     });
 }
 
-/// Does this CPU's part of a rendezvous and of [`synchronise`], if it has one to do. Interrupts off, or on and about to
-/// wait; not in probe context.
+/// Does this CPU's part of a rendezvous and of [`synchronise`], if any is pending. Called by the interrupt handler, and by loops
+/// that wait for another CPU and may run with interrupts off. Not in probe context.
 pub(crate) fn join_rendezvous() {
     let enabled = cpu::interrupts_off();
     let own = cpu::current();
     SYNCHRONISED.acknowledge(own);
     if PENDING[own].load(Ordering::Acquire) {
         let work = WORK.load(Ordering::Relaxed).cast_const().cast::<Work<'_>>();
-        // SAFETY: the pointer was stored before this CPU was marked, and what it points to lives until
-        // the mark is gone.
+        // SAFETY: `begin` stored the pointer before it set `PENDING` of this CPU, and the work lives until `PENDING` has been
+        // cleared.
         unsafe { (*work)(own) };
         PENDING[own].store(false, Ordering::Release);
     }
     cpu::restore_interrupts(enabled);
 }
 
-/// The work of the other CPUs as threads: a `*const Work` while [`with_others`] runs.
+/// The work of [`with_others`] for the other CPUs: a `*const Work` while [`with_others`] runs.
 static TASK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// The CPUs that have not done it yet.
+/// For each CPU, whether it has not done this work yet.
 static TASK_PENDING: [AtomicBool; cpu::MAX_CPUS] =
     [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
@@ -128,22 +128,22 @@ pub(crate) fn is_wanted() -> bool {
     TASK_PENDING[cpu::current()].load(Ordering::Acquire)
 }
 
-/// Does this CPU's part of [`with_others`], if it has one to do, and says so. Interrupts on.
+/// Does this CPU's part of [`with_others`], if it is pending; returns whether it was. Interrupts on.
 pub(crate) fn take_part() -> bool {
     if !is_wanted() {
         return false;
     }
     let work = TASK.load(Ordering::Relaxed).cast_const().cast::<Work<'_>>();
     let own = cpu::current();
-    // SAFETY: the pointer was stored before this CPU was marked, and what it points to lives until the
-    // mark is gone.
+    // SAFETY: `with_others` stored the pointer before it set `TASK_PENDING` of this CPU, and the work lives until `TASK_PENDING`
+    // has been cleared.
     unsafe { (*work)(own) };
     TASK_PENDING[own].store(false, Ordering::Release);
     true
 }
 
-/// Waits until each of `cpus` CPUs has come here. For the stages of one rendezvous; `arrived` is new
-/// for each stage.
+/// Waits until `cpus` CPUs have called this function with the same `arrived`. Separates the stages of one rendezvous; each stage
+/// needs its own counter `arrived`, initially 0.
 pub(crate) fn barrier(arrived: &AtomicUsize, cpus: usize) {
     arrived.fetch_add(1, Ordering::AcqRel);
     while arrived.load(Ordering::Acquire) < cpus {

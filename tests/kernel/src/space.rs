@@ -1,4 +1,4 @@
-//! The part of the address space that modules of both systems are mapped in.
+//! The part of the address space for modules, of FreeBSD and of illumos.
 
 use alloc::format;
 use core::fmt;
@@ -13,7 +13,7 @@ use crate::{console, paging};
 
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses::new(MODULE_SPACE, PAGE as u64));
 
-/// The address space of this kernel.
+/// Implements [`Memory`] for the linkers of both systems.
 #[derive(Debug)]
 pub(crate) struct Space;
 
@@ -27,7 +27,7 @@ impl Memory for Space {
             return false;
         }
         let target = image.base() as *mut u8;
-        // SAFETY: the pages have just been mapped, writable, and nothing uses them yet.
+        // SAFETY: the pages have just been mapped as writable, and no other code uses them yet.
         unsafe { core::ptr::copy_nonoverlapping(image.bytes().as_ptr(), target, image.size()) };
         for segment in image.segments() {
             let (address, pages) = (image.base() + segment.offset as u64, segment.size / PAGE);
@@ -41,8 +41,8 @@ impl Memory for Space {
     }
 
     fn unmap(&self, base: u64, size: usize) {
-        // SAFETY: the linkers unmap a file when they are done with it. An access that the file itself left behind faults, as the
-        // bench intends.
+        // SAFETY: the linkers do not use a file after they unmap it. If code of the file is still in use (a defect of the
+        // module), the access faults; the tests rely on that.
         unsafe { paging::unmap(base, size / PAGE) };
     }
 

@@ -1,8 +1,8 @@
-//! The stack of a hit, for `stack()`: the return addresses in the chain of frame pointers, which the kernel and modules
-//! keep.
+//! The stack trace of a hit, for `stack()`: the return addresses in the chain of frame pointers. The kernel and the modules are
+//! compiled with frame pointers.
 //!
-//! Between a hit and the walk are frames of the framework, whose number depends on the compiler. Therefore every entry
-//! from outside, a module's call or an interrupt, stores its origin for as long as the kernel handles it.
+//! Between the hit and the code that walks the stack, there are frames of the framework, whose number depends on the compiler.
+//! Therefore every entry into the kernel, by a module's call or an interrupt, stores its origin while the kernel handles it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,9 +15,10 @@ use crate::{load, text};
 /// The call or interrupt by which a CPU entered this kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// A frame pointer.
+    /// The frame pointer at the entry.
     frame: u64,
-    /// The instruction that was interrupted, in the function whose frame it is; 0 if it was a call that made that frame.
+    /// After an interrupt, the address of the interrupted instruction, whose function owns `frame`. After a call, 0; then `frame`
+    /// is the frame of the called function.
     pc: u64,
 }
 
@@ -54,7 +55,7 @@ impl Origin {
         slot.pc.store(self.pc, Ordering::Relaxed);
     }
 
-    /// Runs `work`, whose stack begins here. Any context; the CPU stays the same.
+    /// Runs `work` with this origin, at which stack traces begin. Any context; `work` must stay on the same CPU.
     #[inline(always)]
     pub(crate) fn of<R>(self, work: impl FnOnce() -> R) -> R {
         let outer = Self::current();
@@ -79,7 +80,7 @@ pub(crate) fn walk(own: u32, frames: &mut [u64]) -> usize {
                 let saved = frame.wrapping_add_signed(NEXT_FRAME as i64);
                 let Some(returns) = load::word(saved.wrapping_add(8)) else { break };
                 let Some(above) = load::word(saved) else { break };
-                // The chain goes up, or it is at its end: then this is the last one.
+                // Each frame must be at a higher address than the previous one; otherwise the chain ends after this frame.
                 frame = if above > frame { above } else { 0 };
                 returns
             }

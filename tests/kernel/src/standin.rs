@@ -1,8 +1,8 @@
-//! The kernel's own provider, `standin`, and the account that is kept of it: how often each CPU came past
-//! a probe, and how often the probe was hit there.
+//! The kernel's own provider, `standin`, and the counts of its probes: how often each CPU executed a site, and how often the
+//! probe was hit.
 //!
-//! This is a kernel written in Rust with `sdt-core` built in and `sdt-framework` as its DTrace. The
-//! probes are attached only while a test uses them, so that they are not listed otherwise.
+//! The stand-in kernel is written in Rust; it contains `sdt-core`, and `sdt-framework` as its DTrace. The probes of `standin` are
+//! attached only while a test uses them, so that they are not listed otherwise.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ use crate::stack::{Origin, frame_pointer};
 use crate::text::KernelText;
 
 sdt_provider! {
-    /// Probes of the stand-in kernel itself. All carry the number of the pass on its CPU, and that number's
-    /// complement.
+    /// Probes of the stand-in kernel itself. The arguments of each are the number of the pass (counted per probe and CPU), and
+    /// the complement of this number.
     pub standin {
         /// In a loop that contains no other code.
         fn tight(n: u64, not_n: u64);
@@ -35,7 +35,7 @@ sdt_provider! {
         fn masked(n: u64, not_n: u64);
         /// From several sites.
         fn many(n: u64, not_n: u64);
-        /// Fires if an is-enabled test says so.
+        /// Behind an is-enabled test.
         fn asked(n: u64, not_n: u64);
         /// In the timer's interrupt.
         fn tick(n: u64, not_n: u64);
@@ -104,9 +104,9 @@ impl Which {
         }
     }
 
-    /// Has the probe's sites trap or jump.
+    /// Makes the probe's sites trap or jump while the probe is enabled.
     pub(crate) fn set_mode(self, mode: Mode) {
-        // SAFETY: called by the CPU that does what consumers ask, which holds nothing that others wait for.
+        // SAFETY: only the CPU that serves consumers calls this function, and it holds no lock for which other CPUs wait.
         let changed = unsafe { patch::set_mode(self.probe(), mode) };
         changed.expect("the kernel's text can be written to");
     }
@@ -116,20 +116,20 @@ impl Which {
         self.probe().name().to_str().unwrap_or("?")
     }
 
-    /// The probe's bit in a set of them.
+    /// Returns the probe's bit in a set of probes.
     pub(crate) const fn bit(self) -> u32 {
         1 << self as u32
     }
 }
 
-/// The counts of one probe on one CPU, which alone writes them.
+/// The counts of one probe on one CPU. Only this CPU writes them.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// Times that the CPU came to a site, counted before.
+    /// The number of times that the CPU executed a site, incremented before the site.
     pub(crate) passes: AtomicU64,
-    /// Times that the framework was told of a hit.
+    /// The number of hits that were passed to the framework.
     pub(crate) hits: AtomicU64,
-    /// Hits whose arguments were not those of a pass.
+    /// The number of hits whose arguments were wrong.
     pub(crate) garbled: AtomicU64,
 }
 
@@ -139,20 +139,20 @@ impl Account {
     }
 }
 
-/// The accounts of one CPU, on cache lines of their own.
+/// The accounts of one CPU. They do not share a cache line with the accounts of other CPUs.
 #[repr(align(64))]
 struct Accounts([Account; PROBES]);
 
 static ACCOUNTS: [Accounts; cpu::MAX_CPUS] =
     [const { Accounts([const { Account::new() }; PROBES]) }; cpu::MAX_CPUS];
 
-/// The armed probes, among those that fire in interrupts and handlers.
+/// The set of armed probes. Only `tick`, `breakpoint` and `recording`, which fire in handlers, need to be armed.
 static ARMED: AtomicU32 = AtomicU32::new(0);
 
 /// Ids of the probes, 0 while they are not attached.
 static IDS: [AtomicU32; PROBES] = [const { AtomicU32::new(0) }; PROBES];
 
-/// The account that a CPU keeps of a probe.
+/// Returns the counts of a probe on a CPU.
 pub(crate) fn account(cpu: usize, which: Which) -> &'static Account {
     &ACCOUNTS[cpu].0[which as usize]
 }
@@ -180,8 +180,8 @@ impl Totals {
     }
 }
 
-/// Sets which of `tick`, `breakpoint` and `recording` fire from here on. A probe that is firing on another
-/// CPU goes on.
+/// Arms those of `tick`, `breakpoint` and `recording` that are in `probes`, and disarms the others. Does not wait for a probe
+/// that is firing on another CPU.
 pub(crate) fn arm(probes: &[Which]) {
     let set = probes.iter().fold(0, |set, which| set | which.bit());
     ARMED.store(set, Ordering::SeqCst);
@@ -251,7 +251,7 @@ pub(crate) fn many(site: u32) {
     }
 }
 
-/// One pass of `asked`: it asks, and fires if the answer is yes.
+/// One pass of `asked`: fires the probe if the is-enabled test succeeds.
 pub(crate) fn asked() {
     let n = pass(Which::Asked);
     if sdt_enabled!(standin::asked) {
@@ -259,8 +259,8 @@ pub(crate) fn asked() {
     }
 }
 
-/// One pass of `waiting`: an argument that takes until this CPU has taken a timer interrupt, so that the
-/// probe is being fired all that time.
+/// One pass of `waiting`. The evaluation of its argument waits for a timer interrupt on this CPU, so that the interrupt occurs
+/// while the probe fires.
 pub(crate) fn waiting() {
     #[inline(never)]
     fn after_a_tick(n: u64) -> u64 {
@@ -285,8 +285,8 @@ pub(crate) fn on_tick() {
 
 /// Called by the breakpoint exception's handler. Interrupts off, probe context.
 ///
-/// A site in what the handler calls is hit in the handler, which calls it again, and so for ever. So
-/// it is the outermost handler of a CPU only that passes it.
+/// If the site traps, the breakpoint handler runs again inside itself, and would reach the site again without end. Therefore only
+/// the outermost handler on a CPU executes the site.
 pub(crate) fn inside_breakpoint() {
     static DEPTH: [AtomicU32; cpu::MAX_CPUS] = [const { AtomicU32::new(0) }; cpu::MAX_CPUS];
     if !is_armed(Which::Breakpoint) {
@@ -308,7 +308,7 @@ pub(crate) fn inside_probe() {
     }
 }
 
-/// Enters a hit into the account of its probe.
+/// Counts a hit of a probe, and checks its arguments.
 fn count(id: ProbeId, args: &[u64; 10]) {
     let Some(which) = IDS.iter().position(|known| known.load(Ordering::Relaxed) == id.get()) else {
         return;
@@ -321,10 +321,10 @@ fn count(id: ProbeId, args: &[u64; 10]) {
     }
 }
 
-/// [`DTRACE`], with an account kept of hits on their way in.
+/// A framework that counts hits and passes all calls to [`DTRACE`].
 struct Counted;
 
-// SAFETY: all is handed on to a framework that keeps to the contract.
+// SAFETY: all functions call `DTRACE`, which meets the contract of `Framework`.
 unsafe impl Framework for Counted {
     unsafe fn register(
         &self,
@@ -387,12 +387,12 @@ unsafe impl Framework for Counted {
 static ATTACHMENT: Attachment =
     Attachment { framework: &Counted, patcher: &KernelText, mode: Mode::Trap, module: c"kernel" };
 
-/// Attaches the probes. They may be so already.
+/// Attaches the probes; does nothing if they are attached already.
 ///
 /// # Errors
 /// The errors of [`attach::attach`].
 pub(crate) fn attach() -> Result<(), AttachError> {
-    // SAFETY: the breakpoint exception consults `resume_address`, and this image stays.
+    // SAFETY: the breakpoint exception calls `resume_address`, and the kernel's image is never unmapped.
     match unsafe { attach::attach(&ATTACHMENT) } {
         Ok(()) | Err(AttachError::Attached) => {}
         Err(error) => return Err(error),

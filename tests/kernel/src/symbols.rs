@@ -9,7 +9,7 @@ use crate::paging;
 /// Passes the symbol at an address of the kernel to `show`. Any context.
 pub(crate) fn at(address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
     let from = paging::direct(SYMBOLS) as *const u8;
-    // SAFETY: RAM in the direct map, which nothing but the table is in: the heap ends before it.
+    // SAFETY: the range is RAM in the direct map that only the table uses: the heap ends before it.
     let memory = unsafe { core::slice::from_raw_parts(from, Table::ROOM) };
     if let Some(symbol) = Table::new(memory).and_then(|table| table.at(address)) {
         let (name, address, size) = (symbol.name, symbol.address, symbol.size);

@@ -14,21 +14,21 @@ use stand_in_freebsd::errno::EINVAL;
 
 use crate::arch::TrapFrame;
 
-/// A system, by what it does in its own way.
+/// An operating system that this kernel can behave like, with the operations that differ between the systems.
 pub(crate) trait System: Sync {
-    /// Its name.
+    /// Returns the name of the system.
     fn name(&self) -> &'static str;
 
-    /// Loads a module's file, as kldload(8) or modload(8).
+    /// Loads a module's file, like kldload(8) or modload(8).
     ///
     /// # Errors
-    /// The system refuses the file; everything is as it was.
+    /// If the system refuses the file; its state is unchanged.
     fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal>;
 
-    /// Unloads a module, as kldunload(8) or modunload(8).
+    /// Unloads a module, like kldunload(8) or modunload(8).
     ///
     /// # Errors
-    /// There is none of this name, or the module or the system refuses; the module stays loaded then.
+    /// If no module has this name, or the module or the system refuses. In the latter case the module stays loaded.
     fn unload(&self, file: &str) -> Result<(), Refusal>;
 
     /// All loaded modules, in the order in which the system lists them.
@@ -40,7 +40,7 @@ pub(crate) trait System: Sync {
     /// No module has this name.
     fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal>;
 
-    /// Executes an image in a process of this CPU, as far as modules see it. Interrupts are on.
+    /// Executes an image in a process of this CPU: performs the steps that modules can observe. Interrupts are on.
     fn execute(&self, pid: u32, path: &CStr);
 
     /// Writes to a sysctl, as sysctl(8) does; this fires a module's probe on request.
@@ -68,37 +68,37 @@ pub(crate) trait System: Sync {
     /// to a module. Called by threads.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool;
 
-    /// Asks the handlers of DTrace's providers to claim a trap, and returns the answer of the one that does: the instruction to
-    /// emulate. Returns 0 if none does. A handler may change the frame. Interrupts off, probe context.
+    /// Calls the handlers of DTrace's providers until one claims the trap. Returns the result of that handler, which names the
+    /// instruction to emulate; 0 if no handler claims the trap. A handler may change the frame. Interrupts off, probe context.
     ///
     /// # Safety
-    /// The trap is the one that this CPU is in.
+    /// This CPU is handling `trap` now.
     unsafe fn trap(&self, trap: Trap<'_>) -> c_int;
 }
 
 /// A firing site of a probe.
 #[derive(Debug)]
 pub(crate) struct FiringSite {
-    /// Its address.
+    /// The address of the site.
     pub(crate) address: u64,
-    /// The symbol of the function it is in, and the site's offset in it.
+    /// The symbol of the function that contains the site, and the offset of the site in the function.
     pub(crate) function: Option<(String, u64)>,
-    /// The instruction that it holds now.
+    /// The kind of instruction that is now at the site.
     pub(crate) state: SiteState,
-    /// Address of its cold block.
+    /// The address of the site's cold block.
     pub(crate) target: u64,
-    /// Whether a jump reaches that.
+    /// Whether a jump from the site can reach the cold block.
     pub(crate) in_reach: bool,
-    /// Bytes that a jump reaches.
+    /// The maximum distance of a jump in bytes.
     pub(crate) reach: u64,
 }
 
 /// An instruction that has trapped in the kernel.
 #[derive(Debug)]
 pub(crate) struct Trap<'a> {
-    /// Its address.
+    /// The address of the instruction.
     pub(crate) address: u64,
-    /// The trap is a breakpoint; otherwise it is an undefined instruction.
+    /// Whether the instruction is a breakpoint; otherwise it is an undefined instruction.
     pub(crate) breakpoint: bool,
     /// The registers.
     pub(crate) frame: &'a mut TrapFrame,
@@ -106,17 +106,17 @@ pub(crate) struct Trap<'a> {
     pub(crate) third: u64,
 }
 
-/// The system at first.
+/// The default system.
 static FIRST: Once<&dyn System> = Once::new();
-/// The system that the host has asked for.
+/// The system that the host has selected, if any.
 static CHOSEN: Once<&dyn System> = Once::new();
 
-/// Sets the system that this is until another one is chosen.
+/// Sets the default system, which is in use until the host selects another one.
 pub(crate) fn init(first: &'static dyn System) {
     FIRST.call_once(|| first);
 }
 
-/// Makes this kernel a system until the machine is reset.
+/// Selects the system that this kernel behaves like until the machine is reset.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn choose(system: &'static dyn System) {
     CHOSEN.call_once(|| system);
@@ -127,15 +127,15 @@ pub(crate) fn is_chosen() -> bool {
     CHOSEN.is_completed()
 }
 
-/// The system that this is now. Any context.
+/// Returns the system that this kernel behaves like. Any context.
 ///
 /// # Panics
-/// Before [`init`].
+/// If [`init`] has not been called.
 pub(crate) fn current() -> &'static dyn System {
     *CHOSEN.get().or_else(|| FIRST.get()).expect("the first system is there before modules are")
 }
 
-/// Returns the text of a module as it is now.
+/// Returns the current contents of a module's text.
 ///
 /// # Errors
 /// No module has this name.
@@ -144,14 +144,14 @@ pub(crate) fn read_text(file: &str) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
     for segment in segments.iter().filter(|segment| segment.protection == Protection::Execute) {
         let start = (base + segment.offset as u64) as *const u8;
-        // SAFETY: the module is mapped, and only this CPU, which is here, unloads modules. Its text may be
-        // patched meanwhile, a byte at a time or with all other CPUs stopped.
+        // SAFETY: the module is mapped, and only this CPU unloads modules, so it is not unloaded during the loop. Other CPUs may
+        // patch the text meanwhile, one byte at a time or with all other CPUs stopped, so the reads are volatile.
         bytes.extend((0..segment.size).map(|at| unsafe { start.add(at).read_volatile() }));
     }
     Ok(bytes)
 }
 
-/// A refusal, in the words of its reason.
+/// Creates a refusal with an error number and the reason as its message.
 pub(crate) fn refusal(errno: i32, why: &dyn core::fmt::Display) -> Refusal {
     Refusal { errno, message: why.to_string() }
 }

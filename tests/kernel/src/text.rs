@@ -1,4 +1,4 @@
-//! The kernel's own text: how its probes' sites are written to, and whether it is as it was.
+//! The kernel's own text: writes to the sites of probes, and detects changes of the text.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,8 @@ pub(crate) struct KernelText;
 /// The longest site or instruction.
 const MAX_LEN: usize = 16;
 
-/// A few bytes that were stored. They need no memory of their own: a consumer may trace the allocator, and enable many functions.
+/// Bytes that have been stored to the text. The bytes are inline, to avoid an allocation for each store: a consumer may trace the
+/// allocator, and enable many functions.
 struct Stored {
     address: usize,
     bytes: [u8; MAX_LEN],
@@ -30,13 +31,13 @@ impl Stored {
     /// Stores the bytes. Text remains mapped read-only: the store goes to the same memory in the direct map.
     ///
     /// # Safety
-    /// The bytes are those of a site of this kernel, and CPUs may execute them afterwards.
+    /// The bytes are at a site of this kernel, and are valid instructions there.
     unsafe fn store(&self) {
         let Self { address, ref bytes, length } = *self;
         let bytes = &bytes[..length];
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;
-        // SAFETY: the caller passes bytes of the kernel's image, which the direct map shows, writable; they are
-        // accessed through here or fetched.
+        // SAFETY: the caller passes a site in the kernel's image. The direct map maps the image as writable. All stores to sites
+        // use this function; CPUs otherwise only read and execute the bytes.
         unsafe {
             machine::store(alias, bytes);
             machine::after_store(address, bytes.len());
@@ -44,12 +45,12 @@ impl Stored {
     }
 }
 
-/// Returns the start of the kernel's text, which is that of its image.
+/// Returns the start of the kernel's text, which is also the start of the kernel's image.
 pub(crate) fn start() -> u64 {
     &raw const kernel_text_start as u64
 }
 
-/// Returns whether an address is in it. Probe context.
+/// Returns whether an address is in the kernel's text. Probe context.
 pub(crate) fn holds(address: u64) -> bool {
     (start()..&raw const kernel_text_end as u64).contains(&address)
 }
@@ -57,7 +58,8 @@ pub(crate) fn holds(address: u64) -> bool {
 /// Stores since the last synchronisation of all CPUs.
 static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 
-// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
+// SAFETY: `store` writes the bytes to the memory of the site by `machine::store`, and `synchronise` returns after every CPU has
+// synchronised its instruction stream.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let mut stored = Stored { address, bytes: [0; MAX_LEN], length: bytes.len() };
@@ -67,13 +69,15 @@ unsafe impl Patcher for KernelText {
         PENDING.lock().push(stored);
     }
 
-    /// Every CPU takes an interrupt and synchronises itself in it. Then the same bytes are stored again, for QEMU's
-    /// sake: see [`machine`]. Once every CPU has taken the interrupt no translation of the old bytes is in the making any
-    /// more, and the second store finds those that are made.
+    /// Sends an interrupt to every CPU, whose handler synchronises the CPU, and then stores the same bytes again.
+    ///
+    /// The second store is a workaround for QEMU: see [`machine`]. At the first store, a CPU of QEMU may be translating the old
+    /// bytes. After every CPU has handled the interrupt, all such translations are complete, and the second store invalidates
+    /// them.
     fn synchronise(&self) {
         smp::synchronise();
         for stored in core::mem::take(&mut *PENDING.lock()) {
-            // SAFETY: as when they were stored first.
+            // SAFETY: `store` of this `Patcher` has stored the same bytes before, under the same contract.
             unsafe { stored.store() };
         }
     }
@@ -84,22 +88,22 @@ unsafe impl Patcher for KernelText {
     }
 }
 
-/// All of the kernel's text, as it was at some moment.
+/// A copy of the kernel's text.
 #[derive(Debug)]
 pub(crate) struct Snapshot(Vec<u8>);
 
 impl Snapshot {
-    /// The text as it is now.
+    /// Copies the current text.
     pub(crate) fn take() -> Self {
         Self(text().collect())
     }
 
-    /// Its size in bytes.
+    /// Returns the size of the text in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Address of the first byte that is not as it was.
+    /// Returns the address of the first byte that has changed since the copy.
     pub(crate) fn first_change(&self) -> Option<u64> {
         let at = text().zip(&self.0).position(|(now, &then)| now != then)?;
         Some(start() + at as u64)
@@ -109,7 +113,8 @@ impl Snapshot {
 fn text() -> impl Iterator<Item = u8> {
     let start = &raw const kernel_text_start;
     let length = &raw const kernel_text_end as usize - start as usize;
-    // SAFETY: the linker script's edges of the text, which is mapped; volatile, for it is patched.
+    // SAFETY: the linker script defines the two symbols as start and end of the text, which is mapped. The reads are volatile,
+    // because the text is patched.
     (0..length).map(move |at| unsafe { start.add(at).read_volatile() })
 }
 

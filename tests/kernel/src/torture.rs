@@ -1,25 +1,25 @@
 //! The torture test: all CPUs fire the kernel's own probes, in loops and from interrupts, while one of
-//! them enables, upgrades, downgrades and disables these in random order.
+//! them enables, upgrades, downgrades and disables the probes in random order.
 //!
 //! # The comparison
 //!
-//! Between two changes lies a *window*: the driver, the CPU that makes the changes, announces its
-//! number, and each CPU closes it once, at a place where it is firing nothing, with interrupts off. There
-//! everything that this CPU passed is either hit and counted, or never will be. What it counted since it
-//! closed the window before, of each probe, is compared:
+//! The time is divided into *windows*, each with one change. After each change, the driver (the CPU that makes the changes)
+//! announces the number of the window, and every CPU closes the window once: with interrupts off, at a point where it fires no
+//! probe. At that point, every earlier pass on this CPU has either been counted as a hit or will never be. The CPU then compares
+//! its counts for each probe since it closed the previous window:
 //!
-//! - of a probe that was enabled from before the window until after it, hits must equal passes. It
-//!   counts as enabled through an upgrade or downgrade, too: these must lose nothing.
-//! - of one that was disabled all the time there must be no hit.
-//! - of the one that was enabled or disabled inside the window nothing can be said: this CPU may have come
-//!   by before or after. Only its arguments are looked at.
+//! - If the probe was enabled during the whole window, the number of hits must equal the number of passes. A probe also counts as
+//!   enabled during an upgrade or downgrade, which must not lose a hit.
+//! - If the probe was disabled during the whole window, there must be no hit.
+//! - If the probe was enabled or disabled in the window, the number of hits must not be greater than the number of passes: the
+//!   CPU may have passed the site before or after the change.
 //!
-//! Every CPU has closed the window before a change when the change begins, and closes the one with the
-//! change in it after the change has been made. So the windows of a probe's first kind put together are
-//! exactly the time in which it was stably enabled, and no hit or pass in it is left out.
+//! When a change begins, every CPU has closed the previous window; it closes the window with the change after the change is
+//! complete. So the windows of the first kind together are the whole time in which the probe was stably enabled, and every pass
+//! and hit in that time is compared.
 //!
-//! The code that fires counts passes, before the site. [`standin`] counts hits on their way to the framework, whose own count
-//! is compared with their sum at the end.
+//! The code that fires a probe counts the pass before the site. [`standin`] counts a hit before it calls the framework. At the
+//! end, the sum of the hits is compared with the framework's own count.
 
 mod ledger;
 mod programs;
@@ -47,7 +47,7 @@ use programs::Programs;
 
 /// The tortured probes that fire outside of the loops.
 const ARMED: [Which; 2] = [Which::Tick, Which::Breakpoint];
-/// Failures that are told.
+/// The maximum number of failures in the result.
 const MAX_FAILURES: usize = 16;
 /// Number of changes between two reads of the programs' data.
 const TAKEN: u64 = 256;
@@ -57,19 +57,21 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 /// The state that all CPUs share.
 struct Shared {
     seed: u64,
-    /// The window that the generation closes. Written before the generation changes.
+    /// The probes that were not enabled or disabled in the window that is being closed. The driver writes `stable` and `enabled`
+    /// before `generation`.
     stable: AtomicU32,
+    /// The probes that are enabled at the end of the window that is being closed.
     enabled: AtomicU32,
-    /// Windows closed so far.
+    /// The number of the last announced window.
     generation: AtomicU64,
-    /// The last window that each CPU has closed.
+    /// The number of the last window that each CPU has closed.
     closed: [AtomicU64; cpu::MAX_CPUS],
     ledgers: [Mutex<Ledger>; cpu::MAX_CPUS],
     stop: AtomicBool,
 }
 
 impl Shared {
-    /// Closes this CPU's window if the driver has announced that; says whether it did.
+    /// Closes this CPU's window if the driver has announced a new one; returns whether it did.
     fn close_window(&self, cpu: usize) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         if self.closed[cpu].load(Ordering::Relaxed) == generation {
@@ -129,7 +131,7 @@ struct Driver<'a> {
     consumer: ConsumerId,
     specs: Vec<Spec>,
     states: [Now; TORTURED.len()],
-    /// Enabled by a program in D all the time, and whether by the driver, too.
+    /// For each probe that a D program keeps enabled, whether the driver has enabled it, too; `None` for other probes.
     kept: [Option<bool>; TORTURED.len()],
     programs: Option<Programs>,
     result: Tortured,
@@ -221,7 +223,7 @@ impl Driver<'_> {
         self.result.disabled += 1;
     }
 
-    /// Whether the probe's sites hold what they should.
+    /// Checks that the probe's sites contain the instructions for the state `now`.
     fn check_text(&mut self, which: Which, now: Now) {
         for site in which.probe().sites() {
             let in_reach = (site::ENCODING.jump)(site.patchpoint(), site.target()).is_ok();
@@ -283,7 +285,7 @@ impl Driver<'_> {
                     self.result.disabled -= 1;
                 }
             } else if self.states[index] != Now::Off {
-                // Not one of the requested changes.
+                // This change is not one of the requested transitions, so it is not counted.
                 self.disable(index);
                 self.result.disabled -= 1;
                 self.states[index] = Now::Off;
@@ -294,12 +296,12 @@ impl Driver<'_> {
     }
 }
 
-/// Runs the torture, with these programs in D, if any. Called by the first CPU, as a thread. Calls `progress` with the number of
-/// transitions done.
+/// Runs the torture. `dof` contains D programs that run meanwhile; it may be empty. Called by the first CPU, as a thread. Calls
+/// `progress` with the number of transitions done.
 ///
 /// # Errors
-/// The probes could not be attached or detached, or the framework not be opened. What the torture itself
-/// finds is in the result.
+/// If the probes cannot be attached or detached, or the framework refuses a request. Failures of the test are not errors; the
+/// result lists them.
 pub(crate) fn run(
     seed: u64,
     transitions: u64,
@@ -367,7 +369,7 @@ fn tortured(
     let before = Totals::now();
     standin::arm(&ARMED);
     smp::with_others(&|cpu| shared.work(cpu), || {
-        // The first window only gives every CPU something to count from.
+        // Closing the first window only stores the initial counts of every CPU.
         driver.close_windows(None);
         driver.drive(transitions, progress);
         standin::arm(&[]);
@@ -418,7 +420,7 @@ fn tortured(
     result
 }
 
-/// Everything that came to the framework, recorded or not.
+/// Returns the number of hits that the framework has received, recorded or not.
 fn framework_hits() -> u64 {
     let counters = DTRACE.counters();
     counters.hits + counters.reentered + counters.unknown + counters.stray

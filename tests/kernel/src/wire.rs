@@ -1,4 +1,4 @@
-//! The line to the host: the serial port, with frames of `sdt-protocol` and, between them, those of consumers.
+//! The line to the host: a serial port that carries frames of `sdt-protocol` and frames of consumers.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,12 +14,12 @@ use crate::{console, panic};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Time that a panicking kernel waits for a host that does not read.
+/// The time in nanoseconds that a panicking kernel waits for a host that does not read.
 const LAST_WORDS_NS: u64 = 2_000_000_000;
 /// The number of bytes from consumers that are buffered until they are read; further bytes are lost.
 const KEPT: usize = 64 << 10;
 
-/// This end of the line. Only the first CPU has it.
+/// The kernel's end of the line. Only the first CPU uses it.
 pub(crate) struct Wire {
     uart: Uart,
     decoder: Decoder,
@@ -30,20 +30,20 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Sets the line up.
+    /// Initialises the line.
     ///
     /// # Panics
-    /// When it has been set up before.
+    /// If the line has been initialised before.
     pub(crate) fn open() -> Self {
         assert!(!OPEN.swap(true, Ordering::AcqRel), "the line is open already");
-        // SAFETY: the flag says that this is the first one; the only other one is made by
-        // `send_last`, when this CPU has been stopped or is the one that panics.
+        // SAFETY: `OPEN` was not set, so there is no other `Wire`. Only `send_last` creates another `Uart`, after this CPU has
+        // been stopped or has panicked itself.
         let uart = unsafe { Uart::new() };
         let consumers = VecDeque::new();
         Self { uart, decoder: Decoder::new(), buffer: [0; 64], filled: 0, consumers }
     }
 
-    /// Sends one event, waiting for as long as the host makes it.
+    /// Sends one event; waits until the host has read enough.
     pub(crate) fn send(&mut self, event: &Event) {
         self.send_whole(&frame::encode(event));
     }
@@ -61,8 +61,8 @@ impl Wire {
         }
     }
 
-    /// Receives some bytes, and adds the messages that they complete, or the errors in them. Keeps the frames of consumers for
-    /// [`Stream::read`]. Returns whether any byte had arrived.
+    /// Receives the available bytes, and appends each completed message, or the error in its frame, to `messages`. Buffers the
+    /// frames of consumers for [`Stream::read`]. Returns whether any bytes were received.
     pub(crate) fn receive(&mut self, messages: &mut Vec<Result<Message, FrameError>>) -> bool {
         let length = self.fill();
         for &byte in &self.buffer[..length] {
@@ -78,7 +78,7 @@ impl Wire {
         length != 0
     }
 
-    /// Returns whether something has arrived that [`receive`](Self::receive) has not taken.
+    /// Returns whether bytes have arrived that [`receive`](Self::receive) has not processed.
     pub(crate) fn has_received(&mut self) -> bool {
         self.fill() != 0
     }
@@ -90,7 +90,7 @@ impl Wire {
     }
 }
 
-/// The consumers' part of the line.
+/// The stream of the frames of consumers, in both directions.
 impl Stream for Wire {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
         let length = buffer.len().min(self.consumers.len());
@@ -107,8 +107,8 @@ impl Stream for Wire {
     }
 }
 
-/// Sends the message of a panicking kernel in any state of the line: the host sees at most one damaged frame before it.
-/// All other CPUs have been stopped.
+/// Sends the message of a panicking kernel. The line may be in the middle of a frame: the host then receives one damaged frame
+/// before the message. All other CPUs have been stopped.
 pub(crate) fn send_last(event: &Event) {
     // SAFETY: all other CPUs have been stopped.
     let mut uart = unsafe { Uart::new() };

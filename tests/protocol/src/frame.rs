@@ -1,9 +1,8 @@
-//! Frames: how a message becomes bytes on a serial line, and how a damaged one is found.
+//! Frames: the encoding of messages on a serial line, which detects damage.
 //!
 //! A frame is the byte [`OTHERS`], postcard's encoding of the message and the CRC-32 (ISO-HDLC, little-endian) of both,
-//! COBS-encoded so that it holds no zero byte, and one zero byte. A receiver that joins in the
-//! middle, or meets damage, is in step again after the next zero byte. Frames with another first byte are the
-//! consumers', and are handed out as they are.
+//! COBS-encoded so that it contains no zero byte, and one zero byte. A receiver that starts in the middle, or meets damage, is
+//! synchronised again after the next zero byte. Frames with another first byte belong to consumers, and are passed on unchanged.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -44,7 +43,7 @@ impl fmt::Display for FrameError {
 
 impl core::error::Error for FrameError {}
 
-/// The frame of a message.
+/// Encodes a message as a frame.
 ///
 /// # Panics
 /// Never: serialising to a growing vector cannot fail for the messages of this crate.
@@ -56,13 +55,13 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     frame
 }
 
-/// The message of one frame, without its zero byte.
+/// Decodes the message of one frame, without its zero byte.
 ///
 /// # Errors
 /// [`FrameError::Cobs`] or [`FrameError::Content`].
 pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
     let body = cobs::decode_vec(frame).map_err(|_| FrameError::Cobs)?;
-    // Postcard checks the sum over what it has read; bytes left over must not pass either.
+    // Postcard checks the sum of the bytes that it has read. A frame with more bytes is refused, too.
     match postcard::take_from_bytes_crc32(&body, CRC.digest()) {
         Ok(((OTHERS, message), [])) => Ok(message),
         _ => Err(FrameError::Content),
@@ -72,13 +71,13 @@ pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
 /// A frame that has arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrived<T> {
-    /// The bench's: its message, or what was wrong with it.
+    /// A frame of the bench: its message, or the error in it.
     Ours(Result<T, FrameError>),
-    /// A consumer's or for one, with its zero byte. It may be damaged.
+    /// A frame from or for a consumer, with its zero byte. It may be damaged.
     Consumers(Vec<u8>),
 }
 
-/// Puts frames together from bytes as they arrive.
+/// Assembles frames from received bytes.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,
@@ -91,8 +90,8 @@ impl Decoder {
         Self { pending: Vec::new(), overlong: false }
     }
 
-    /// Takes one byte. When it ends a frame, the frame. Empty frames
-    /// (two zero bytes in a row) are padding and say nothing.
+    /// Adds one byte. Returns the frame that the byte completes. Empty frames (two zero bytes in a row) are padding, and are
+    /// ignored.
     pub fn push<T: DeserializeOwned>(&mut self, byte: u8) -> Option<Arrived<T>> {
         if byte != 0 {
             if self.pending.len() == MAX_FRAME {
@@ -186,7 +185,7 @@ mod tests {
             frame.pop();
             let at = at.index(frame.len());
             frame[at] ^= 1 << bit;
-            // A flip may make a zero byte, that is two frames; neither may be taken for the message.
+            // A flip may create a zero byte, and so two frames. Neither of them may decode as the message.
             for part in frame.split(|&byte| byte == 0).filter(|part| !part.is_empty()) {
                 prop_assert!(decode::<Message>(part).is_err());
             }

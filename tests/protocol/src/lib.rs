@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
+/// The version of this protocol. Both sides send their version in the first exchange, and refuse another one.
 pub const VERSION: u32 = 12;
 
 /// Distance in memory from the kernel's symbols to the mailbox: where the host of a machine puts a long message.
@@ -30,7 +30,7 @@ pub const MAILBOX_ROOM: usize = 4 << 20;
 /// A message from the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Comes back in the reply.
+    /// The sequence number, which the reply repeats.
     pub seq: u32,
     /// The request.
     pub request: Request,
@@ -44,12 +44,12 @@ pub enum Request {
         /// The time of day on the host, which becomes the kernel's: nanoseconds since 1970.
         time: u64,
     },
-    /// Be another FreeBSD's kernel from here on; no module is loaded yet. Answer: [`Reply::Done`].
+    /// Behave like another FreeBSD kernel from now on. No module may be loaded. Answer: [`Reply::Done`].
     FreeBsd {
         /// The `__FreeBSD_version` of the kernel.
         version: i32,
     },
-    /// Be illumos's kernel from here on; no module is loaded yet. On x86_64 only. Answer: [`Reply::Done`].
+    /// Behave like illumos's kernel from now on. No module may be loaded. On x86_64 only. Answer: [`Reply::Done`].
     Illumos {
         /// The way in which krtld marks the calls of probes.
         sites: Sites,
@@ -127,8 +127,8 @@ pub enum Request {
     },
     /// Returns a hash of the kernel's own text. Answer: [`Reply::Hash`].
     HashText,
-    /// Handle the message in the [mailbox](MAILBOX) instead of this one, whose number the answer has. Over the serial line, each
-    /// byte of a long message would cost the emulator an interrupt.
+    /// Handle the message in the [mailbox](MAILBOX). The reply has the number of this request. A long message over the serial
+    /// line would cost the emulator an interrupt for each byte.
     Mailed {
         /// Length of the message's frame, in bytes.
         length: u32,
@@ -183,7 +183,7 @@ pub enum Event {
         /// The error in the message.
         reason: String,
     },
-    /// The kernel cannot go on. The machine stops after this.
+    /// The kernel panicked. The machine stops after this event.
     Panic {
         /// The reason.
         message: String,
@@ -256,7 +256,7 @@ pub struct Counters {
     pub breakpoints: u64,
     /// Probe hits that reached the framework.
     pub hits: u64,
-    /// Hits of those that no consumer recorded, because their probe had been disabled meanwhile.
+    /// The number of these hits that no consumer recorded, because their probe had been disabled meanwhile.
     pub unclaimed: u64,
     /// Hits inside probe context that were counted and not recorded.
     pub reentered: u64,
@@ -271,7 +271,7 @@ pub struct Tortured {
     pub enabled: u64,
     /// Times that an enabled probe changed from trap to jump.
     pub upgraded: u64,
-    /// The other way round.
+    /// Times that an enabled probe changed from jump to trap.
     pub downgraded: u64,
     /// Times that a probe was disabled.
     pub disabled: u64,
@@ -283,9 +283,9 @@ pub struct Tortured {
     pub breakpoints: u64,
     /// Timer interrupts, all CPUs.
     pub ticks: u64,
-    /// Bytes of text that were compared at the end with what they were at the start.
+    /// Bytes of text that were compared at the end with those at the start.
     pub text: u64,
-    /// Everything that was not as it should be, up to some number.
+    /// The discrepancies, up to some number.
     pub failures: Vec<String>,
 }
 
@@ -296,11 +296,11 @@ pub struct TorturedProbe {
     pub name: String,
     /// Its sites.
     pub sites: u32,
-    /// Times that a CPU came to a site.
+    /// Times that a CPU executed a site.
     pub passes: u64,
     /// Times that the probe was hit.
     pub hits: u64,
-    /// Stretches of time, CPU by CPU, in which the probe was enabled all through.
+    /// The number of intervals on each CPU during which the probe was always enabled.
     pub intervals: u64,
     /// Passes in them.
     pub stable_passes: u64,

@@ -1,4 +1,4 @@
-//! The kernel's symbols, as the bench lays them down in memory beside the kernel: sorted by address.
+//! The kernel's symbols, sorted by address, as the bench puts them into memory after the kernel.
 //!
 //! | bytes | |
 //! |---|---|
@@ -40,7 +40,7 @@ impl<'a> Table<'a> {
     /// Bytes that a table may have.
     pub const ROOM: usize = 8 << 20;
 
-    /// The one that memory begins with, if there is one.
+    /// Returns the table at the start of `memory`; `None` if there is no table.
     pub fn new(memory: &'a [u8]) -> Option<Self> {
         let (magic, rest) = memory.split_first_chunk::<8>()?;
         let (count, rest) = rest.split_first_chunk::<8>()?;
@@ -65,7 +65,7 @@ fn word(entry: &[u8; ENTRY], at: usize) -> u64 {
     entry[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The table of these symbols; of several at one address the last one is taken.
+/// Returns the table of these symbols. If several symbols have one address, it contains the last of them.
 pub fn table<'a>(symbols: impl IntoIterator<Item = Symbol<'a>>) -> Vec<u8> {
     let mut symbols: Vec<_> = symbols.into_iter().collect();
     symbols.sort_by_key(|symbol| symbol.address);

@@ -9,12 +9,13 @@ use sdt_framework::{Host, SpinLock};
 /// Number of CPUs of [`Threads`].
 pub const CPUS: usize = 4;
 
-/// One CPU, on which the users of the framework take turns. Time stands still. Programs in D ask the kernel `K`.
+/// A single CPU, which the users of the framework use one after the other. Its clock stands still. `K` answers the queries of
+/// programs in D.
 #[derive(Clone, Copy, Debug)]
 pub struct Uniprocessor<K = Unknown>(K);
 
 impl Uniprocessor {
-    /// The CPU.
+    /// Returns the CPU.
     ///
     /// # Safety
     /// One thread at a time uses a framework with this CPU.
@@ -24,7 +25,7 @@ impl Uniprocessor {
 }
 
 impl<K> Uniprocessor<K> {
-    /// The CPU of this kernel.
+    /// Returns the CPU with this kernel.
     ///
     /// # Safety
     /// As [`new`](Uniprocessor::new).
@@ -33,7 +34,7 @@ impl<K> Uniprocessor<K> {
     }
 }
 
-// SAFETY: the contract of `new`.
+// SAFETY: the caller of `new` or `with` guarantees that one thread at a time uses the framework.
 unsafe impl<K: Kernel + Sync + 'static> Host for Uniprocessor<K> {
     type Lock = SpinLock<Self>;
 
@@ -65,13 +66,13 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static THREAD: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    /// The predicate that was false for this thread the last time.
+    /// The id of the last predicate that was false in this thread.
     static PREDICATE: &'static AtomicU32 = Box::leak(Box::default());
     static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
     static OFF: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Each thread that fires is a CPU.
+/// CPUs for tests with several threads: each thread that fires is a CPU.
 #[derive(Debug)]
 pub struct Threads {
     /// The number of times that each CPU has entered and left probe context: odd while it is inside.
@@ -97,7 +98,7 @@ impl Threads {
         }
     }
 
-    /// From here on the thread is this CPU. No two threads may be the same one at the same time.
+    /// Makes the current thread this CPU. No two threads may be the same CPU at the same time.
     pub fn bind(cpu: usize) {
         CPU.set(cpu);
     }
@@ -131,7 +132,7 @@ unsafe impl Host for Threads {
         if OFF.replace(true) {
             return f();
         }
-        /// Outside again, whatever has failed inside: who waits for this CPU does not wait for ever.
+        /// Leaves probe context when dropped, also after a panic, so that a thread that waits for this CPU does not wait forever.
         struct Inside<'t>(&'t Threads);
 
         impl Drop for Inside<'_> {

@@ -10,7 +10,7 @@ use sdt_core::ops::{
     ProviderId, ProviderOps,
 };
 
-/// One probe the framework knows.
+/// A registered probe.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its provider's name.
@@ -32,12 +32,12 @@ pub type Hook = fn(u32, &[u64; ARGS]);
 /// One more than the highest id.
 const PROBES: usize = 64;
 
-/// A framework for tests: probes get the ids 1, 2, ...; hits are counted for each, and the last
-/// arguments kept.
+/// A framework for tests. Probes get the ids 1, 2, and so on. It counts the hits of each probe, and keeps the arguments of the
+/// last hit.
 #[derive(Debug)]
 pub struct Recorder {
     providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
-    /// Stability and privileges of all providers there have been.
+    /// Stability and privileges of all providers that were ever registered.
     pub registered: Mutex<Vec<(String, ProviderAttr, Privileges)>>,
     probes: Mutex<Vec<Entry>>,
     /// The provider that may not be unregistered.
@@ -46,7 +46,7 @@ pub struct Recorder {
     pub hits: [AtomicU64; PROBES],
     /// Arguments of the last hit, by id.
     pub args: [[AtomicU64; ARGS]; PROBES],
-    /// Runs inside every hit.
+    /// A function that is called in every hit.
     pub hook: RwLock<Option<Hook>>,
 }
 
@@ -147,7 +147,7 @@ unsafe impl Framework for Recorder {
         for (kept, arg) in self.args[id].iter().zip(args) {
             kept.store(*arg, Ordering::Relaxed);
         }
-        // Other threads may read it in a hit at the same time; the thread that sets it is in none.
+        // Other threads may read the hook in hits at the same time. The thread that sets it is not in a hit.
         if let Ok(hook) = self.hook.try_read()
             && let Some(hook) = *hook
         {

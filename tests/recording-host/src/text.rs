@@ -9,10 +9,10 @@ use sdt_core::patch::{PatchError, Patcher};
 /// Whether text can be written to.
 pub static WRITABLE: AtomicBool = AtomicBool::new(true);
 
-/// Text is reported as read-only after the next store.
+/// Whether text is reported as read-only after the next store.
 static TURNS_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// A store has happened since.
+/// Whether a store has happened since [`turning_read_only`] began.
 static STORED: AtomicBool = AtomicBool::new(false);
 
 /// Runs `change` with text that is reported as read-only from the first store on.

@@ -1,4 +1,4 @@
-//! Which file of a crate imports which.
+//! Finds the imports between the files of a crate.
 //!
 //! An import counts for the file in which the imported item is defined, through however many re-exports. A re-export
 //! itself counts only if the file uses the name, too. Items of tests do not count, nor paths in tokens that a macro quotes
@@ -36,7 +36,7 @@ pub fn files(tree: &Tree) -> Imports {
             !of.is_exported || of.name.as_ref().is_some_and(|name| first.contains(name))
         });
         let imported = imported.map(|of| of.path.clone());
-        // A name that is not a path of modules is one of an import, which counts already.
+        // A name that is not a path of modules belongs to an import, which is counted already.
         let inline = paths.0.iter().filter(|path| path.len() > 1).cloned();
         let all: BTreeSet<Vec<String>> = imported.chain(inline).collect();
         for path in &all {
@@ -98,7 +98,7 @@ impl Visit<'_> for Paths {
     // `pub(crate)` imports nothing.
     fn visit_visibility(&mut self, _: &syn::Visibility) {}
 
-    // It is a module of its own.
+    // A module in braces is a module of the tree, which is visited separately.
     fn visit_item_mod(&mut self, _: &syn::ItemMod) {}
 
     fn visit_macro(&mut self, of: &syn::Macro) {

@@ -1,7 +1,7 @@
 //! The public items of a crate, a line each.
 //!
-//! Those of all systems and architectures are in the list, with their `cfg`s. Not in the list are items that are hidden
-//! from the documentation, and items that a macro makes: of those the macro's call is in the list.
+//! The list contains the items of all systems and architectures, with their `cfg`s. It contains neither items that are hidden
+//! from the documentation, nor items that a macro makes, but the call of the macro.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -72,7 +72,7 @@ impl List<'_> {
         }
     }
 
-    /// Adds what a `pub use` makes public in `path`, by another name or as it is.
+    /// Adds the items that a `pub use` makes public in `path`, by another name or by their own.
     fn named(&mut self, named: &Named, path: &str, shown: Option<&str>, depth: usize) {
         match (named, shown) {
             (Named::Module(of), None) => self.module(*of, path, depth),
@@ -262,7 +262,7 @@ fn declared(item: syn::TraitItem) -> Option<syn::TraitItem> {
                 return None;
             }
             of.attrs.retain(is_kept);
-            // That there is a default stays visible.
+            // The line shows that the item has a default.
             if of.default.is_some() {
                 of.default = Some(syn::parse_quote!({}));
             }

@@ -150,7 +150,7 @@ impl Tree {
                 let own = path.parent().expect("a file is in a folder");
                 let folder = match path.file_name() {
                     Some(file) if file == "mod.rs" => own.to_owned(),
-                    // Modules of a file that is named by a path are beside it.
+                    // If a path names the file of a module, the module's own modules are in the same folder as the file.
                     _ if !self::paths(&module.attrs).is_empty() => own.to_owned(),
                     _ => own.join(&name),
                 };
@@ -186,7 +186,8 @@ impl Tree {
         &self.modules[module].uses
     }
 
-    /// Returns what a path in a module names, if it leads into this crate. Several things if `cfg`s choose.
+    /// Returns the items that a path in a module names, if they belong to this crate. There are several if `cfg`s select one of
+    /// them.
     pub fn resolve(&self, module: usize, path: &[String]) -> Vec<Named> {
         self.resolve_within(module, path, 16)
     }

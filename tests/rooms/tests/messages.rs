@@ -1,5 +1,5 @@
-//! The messages of each published crate are those of a file, so that a review shows every change, and their wording is
-//! plain.
+//! Compares the messages of each published crate with a file, so that a review shows every change, and checks that their wording
+//! is plain.
 
 use std::path::Path;
 

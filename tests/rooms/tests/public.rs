@@ -1,4 +1,4 @@
-//! The public items of each published crate are those of a file, so that a review shows every change.
+//! Compares the public items of each published crate with a file, so that a review shows every change.
 
 use std::path::Path;
 

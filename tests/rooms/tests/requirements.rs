@@ -1,4 +1,5 @@
-//! A published crate requires the versions that the tests run with, so that none of its users gets an older one that nobody tried.
+//! A published crate requires the versions that the tests run with, so that its users do not get older versions that were not
+//! tested.
 
 use cargo_metadata::{MetadataCommand, Package, PackageId};
 

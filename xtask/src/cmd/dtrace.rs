@@ -127,7 +127,7 @@ pub fn trace(
     let mut replay = Replay { session: &mut session, command, left: &execs, until: None };
     let status = match consume::run(client, job, interrupt, &mut replay, output) {
         Ok(status) => status,
-        // The machine knows more about the failure of a kernel.
+        // The session adds the machine's exit status and console to the error.
         Err(DtraceError::Client(error)) => return Err(session.client_failed(error).into()),
         Err(error) => return Err(error.into()),
     };

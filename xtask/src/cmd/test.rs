@@ -52,8 +52,8 @@ const OPTIMISED_TESTS: [&str; 20] = [
     "same_place",
     "trap",
 ];
-/// Compiles sdt-core and its dependents in addition to the variant of all other tests, which the next step would
-/// otherwise have to compile again. The value of the setting does not matter.
+/// A setting that differs from those of all other tests. With it, the step `gate` compiles its own sdt-core and dependents, so
+/// that cargo need not compile the other variant again for the next step. The value has no other purpose.
 const APART: &str = "profile.dev.package.sdt-core.debug=1";
 /// The time limit for rustup to add a component, or to report that it exists.
 const RUSTUP: Duration = Duration::from_secs(180);

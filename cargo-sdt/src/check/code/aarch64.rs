@@ -1,5 +1,5 @@
-//! aarch64: vector registers are the user's (`-mgeneral-regs-only` of `sys/conf/kern.mk`), and x18 has the
-//! address of this CPU's data (`-ffixed-x18`). By the encoding tables of the Arm ARM, C4.1.
+//! aarch64: vector registers belong to user processes (`-mgeneral-regs-only` of `sys/conf/kern.mk`), and x18 has the address of
+//! this CPU's data (`-ffixed-x18`). The checks follow the encoding tables of the Arm ARM, C4.1.
 
 use super::Breach;
 use crate::check::instruction::bits;
@@ -32,13 +32,13 @@ fn uses_vectors(word: u32) -> bool {
         || matches!(word & 0xffdf_ffe0, 0xd51b_4400 | 0xd51b_4420)
 }
 
-/// Returns whether an instruction writes a general register. Fields that are not a destination are distinguished, except
-/// register 31. For instructions that no compiler emits, every mention of the register counts.
+/// Returns whether an instruction writes a general register, which must not be register 31. A field counts only if it is a
+/// destination. For instructions that no compiler emits, every occurrence of the register counts.
 fn writes(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
     let (d, n, t2, s) = (is(0), is(5), is(10), is(16));
     match bits(word, 25, 4) {
-        // Data processing. (Compares of conditions have flags in the field, which are less than 16.)
+        // Data processing. (Conditional compares have flags in this field. These are less than 16, so they never equal x18.)
         0b1000 | 0b1001 | 0b0101 | 0b1101 => d,
         // Of branches and system instructions only MRS and SYSL.
         0b1010 | 0b1011 => d && word & 0xffe0_0000 == 0xd520_0000,

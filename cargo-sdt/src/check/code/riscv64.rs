@@ -1,6 +1,6 @@
-//! riscv64: floating-point and vector registers are the user's (`-mabi=lp64` of `sys/conf/kern.mk`), and tp
-//! has the address of this CPU's data (`sys/riscv/include/pcpu.h`). By the tables of opcodes of the RISC-V
-//! unprivileged specification.
+//! riscv64: floating-point and vector registers belong to user processes (`-mabi=lp64` of `sys/conf/kern.mk`), and tp has the
+//! address of this CPU's data (`sys/riscv/include/pcpu.h`). The checks follow the tables of opcodes of the RISC-V unprivileged
+//! specification.
 
 use super::Breach;
 use crate::check::instruction::bits;
@@ -57,7 +57,8 @@ fn uses_float(word: u32) -> bool {
     }
 }
 
-/// Returns whether an instruction writes a general register that is not among the eight of the short encodings.
+/// Returns whether an instruction writes a general register. The register must not be one of the eight that short encodings can
+/// name.
 fn writes(word: u32, register: u32) -> bool {
     let destination = bits(word, 7, 5) == register;
     if is_compressed(word) {

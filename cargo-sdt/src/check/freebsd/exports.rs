@@ -16,7 +16,7 @@ use crate::platform::FreeBsd;
 
 /// The exports of kernels and dtrace.ko, as far as modules here use them.
 const LIST: &str = include_str!("symbols.txt");
-/// Up to this release others may use local symbols of a relocatable module (`sys/kern/link_elf_obj.c`).
+/// The last major release in which other modules can use local symbols of a relocatable module (`sys/kern/link_elf_obj.c`).
 const LEAKY: u32 = 13;
 /// The prefix of the symbols in which sites of an open provider's probe name the types of its arguments
 /// (`sdt_core::freebsd::native::open`); the hash of the probe follows.

@@ -66,7 +66,7 @@ impl Layout {
 /// Records by their places, with their names.
 type Named = BTreeMap<Target, String>;
 
-/// Checks the records and returns how many there are. `own` are those of providers of the module's own.
+/// Checks the records and returns how many there are. `own` are the counts of the providers that the module registers itself.
 pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, metadata: &Metadata, own: Count) -> Count {
     let providers = providers(elf);
     let probes = probes(elf, release, metadata, &providers);

@@ -1,4 +1,4 @@
-//! Sets: whole elements, and the rules for elements of each kind.
+//! Checks sets: each must consist of whole elements, which follow the rules of their kind.
 
 use std::fmt::Display;
 
@@ -29,7 +29,7 @@ const OWN: [&str; 6] = [
 /// The set of `struct sysctl_oid` (`sys/sys/sysctl.h`). The kernel puts each into its parent's list when it has loaded the file
 /// (`linker_file_register_sysctls` of `sys/kern/kern_linker.c`), and trusts its contents.
 const SYSCTLS: &str = "set_sysctl_set";
-/// Bytes of the smaller form, that of 10: since 11 it begins with the list of a node's children.
+/// Bytes of the smaller form, of FreeBSD 10. Since 11 the struct begins with the list of a node's children.
 const SYSCTL: u64 = 80;
 const PARENTS: [u64; 2] = [0, 8];
 /// Offset of the name, after the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).

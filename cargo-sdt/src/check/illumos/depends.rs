@@ -5,11 +5,11 @@ use object::elf;
 use crate::check::elf::{Elf, Home, Section, number, string};
 use crate::check::rules::Rule;
 
-/// Most bytes of a dependency's name, without the NUL: krtld counts one less than its buffer holds
-/// (`MODMAXNAMELEN`, 32) as too many.
+/// Most bytes of a dependency's name, without the NUL. krtld's buffer has room for 31 (`MODMAXNAMELEN`, 32, less the NUL), but
+/// krtld rejects a name of 31 bytes.
 const NAME_LEN: usize = 30;
 
-/// The old way: a string that names them.
+/// The symbol of a string that names the dependencies, as in old modules.
 const DEPENDS_ON: &str = "_depends_on";
 
 /// Checks the dependencies and returns their names.

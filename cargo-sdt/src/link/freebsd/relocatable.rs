@@ -41,8 +41,8 @@ pub(super) fn link(
     finish(&read(&full)?, release)
 }
 
-/// The script: code, read-only data, writable data, in this order; each set one output section that
-/// is a root of the garbage collection.
+/// Returns the linker script: code, read-only data, writable data, in this order. Each set becomes one output section that is a
+/// root of the garbage collection.
 fn script_for(sets: &Sets) -> String {
     let mut script = String::from("SECTIONS\n{\n");
     script.push_str("  .text : { *(.text .text.*) }\n");
@@ -100,8 +100,7 @@ fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
     Ok(image)
 }
 
-/// Gives the first section of each protection the alignment of a page, and all their place in the
-/// file.
+/// Aligns the first section of each protection to a page, and assigns to all loaded sections their offsets in the file.
 fn lay_out(builder: &mut Builder<'_>) {
     let mut offset = builder.file_header_size();
     let mut last = None;

@@ -87,7 +87,7 @@ fn the_environment_is_before_the_manifest_and_says_so() {
             "using SDT_PATCH=jump of the environment",
         ]
     );
-    // Options are before both, and a value that decides nothing has no note.
+    // Options override both, and an environment variable without effect causes no note.
     let (module, notes) = build("--os illumos --route provider --patch gate");
     assert_eq!((module.freebsd, module.patch), (FreeBsd::default(), Some(Patch::Gate)));
     assert_eq!(notes, [""; 0]);

@@ -64,8 +64,8 @@ const TYPES: [(&str, u64); 8] = [
     ("void **", 8),
 ];
 
-/// A struct with fields of any types at any distances, as a packed one may have them, which may contain those
-/// before it.
+/// Returns a struct with fields of any types at any distances, as in a packed struct. The fields may contain the structs in
+/// `before`.
 fn describe(index: usize, before: &[Struct], seeds: &[(u8, u8, Vec<u8>)], tail: u8) -> Struct {
     let (mut fields, mut end) = (Vec::new(), 0);
     for (number, (kind, gap, counts)) in seeds.iter().enumerate() {

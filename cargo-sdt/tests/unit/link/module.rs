@@ -28,7 +28,7 @@ fn symbol(name: &str, section: SymbolSection, weak: bool) -> Symbol {
         value: 0,
         size: 0,
         kind: SymbolKind::Data,
-        // Hidden, or as the assembler makes them.
+        // Defined symbols are hidden. Undefined symbols have the scope that the assembler gives them.
         scope: if defined { SymbolScope::Linkage } else { SymbolScope::Dynamic },
         weak,
         section,
@@ -105,7 +105,7 @@ fn object(arch: Arch, function: &str, arguments: u32) -> Vec<u8> {
     }
     let mut bytes = object.write().expect("an object");
     if arch == Arch::Riscv64 {
-        // lp64, soft float: what `object` does not set.
+        // The flags of lp64 with soft float, which `object` cannot set.
         bytes[48..52].fill(0);
     }
     bytes

@@ -12,7 +12,7 @@ pub const WORD_STRIDE: usize = 1;
 /// Distance in bytes from a site's address to the program counter that a breakpoint there saves.
 pub const BREAKPOINT_LEN: usize = 1;
 
-/// `asm!` in a cold block. In a kernel there are no vector registers to lose.
+/// `asm!` in a cold block, for targets without vector registers, such as kernels.
 #[cfg(not(target_feature = "sse"))]
 #[doc(hidden)]
 #[macro_export]

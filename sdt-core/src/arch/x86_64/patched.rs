@@ -9,9 +9,9 @@
 /// own thunk: the compiler would load an address in a register before a loop that contains the site, which is on the
 /// hot path.
 ///
-/// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers the compiler
-/// then sets up the function's frame, here if it has none yet. Without `preserves_flags`: the thunk changes flags.
-/// Without `nomem` or `readonly`: consumers read memory through arguments, and the framework writes.
+/// The assembly omits some options: `nostack`, because its pushes need an aligned stack pointer and no red zone (with frame
+/// pointers, the compiler then also sets up the function's frame before the assembly); `preserves_flags`, because the thunk
+/// changes flags; `nomem` and `readonly`, because consumers read memory through arguments and the framework writes memory.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_arch {

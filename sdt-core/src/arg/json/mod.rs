@@ -14,7 +14,7 @@ mod text;
 use serializer::Error;
 use text::Text;
 
-/// Returns a value as JSON. In D it is a string of at most `SIZE` bytes, including the NUL:
+/// A value as JSON. In D it is a string of at most `SIZE` bytes, including the NUL:
 ///
 /// | | |
 /// |---|---|

@@ -41,7 +41,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Does nothing: the kernel destroys the probes before it asks the module.
+    /// Does nothing: the kernel destroys the probes before it sends `MOD_UNLOAD` to the module.
     ///
     /// # Errors
     /// None.

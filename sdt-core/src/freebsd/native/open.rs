@@ -77,7 +77,7 @@ macro_rules! agree {
     };
 }
 
-/// The number of the probe's arguments.
+/// Emits the symbol that contains the number of the probe's arguments.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]
 fn list_count<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {

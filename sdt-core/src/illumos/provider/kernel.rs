@@ -8,6 +8,8 @@ use crate::dtrace::{Functions, Kernel};
 /// DTrace's functions; null until a companion has been loaded.
 static FUNCTIONS: AtomicPtr<Functions> = AtomicPtr::new(core::ptr::null_mut());
 
+/// Stores DTrace's functions, which the companion passes.
+///
 /// # Safety
 /// `functions` are DTrace's, and stay as long as any provider is registered.
 pub(super) unsafe fn hand_over(functions: *const Functions) {

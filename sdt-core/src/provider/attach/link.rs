@@ -1,7 +1,7 @@
-//! Checking an image's records and tying them together: what [attaching](super) begins with.
+//! Checks the records of an image and links them to each other: the first step of [attaching](super).
 //!
-//! Records come from the linker, but nothing says that it was told to do the right thing, that one version of
-//! this crate made them all, or that the file was not damaged. So none is used before it has been checked.
+//! The linker collects the records. Its command line may be wrong, the records may be from different versions of this crate, or
+//! the file may be damaged. Therefore each record is checked before it is used.
 
 use core::sync::atomic::AtomicPtr;
 
@@ -13,8 +13,8 @@ use crate::site;
 
 pub use crate::record::{Records, find};
 
-/// Checks all records and ties them together: probes to their primaries, arguments and sites to probes.
-/// Afterwards the sites are in order of their patchpoints.
+/// Checks all records and links them: probes to their primaries, arguments and sites to probes. Afterwards the sites are in order
+/// of their patchpoints.
 ///
 /// May be called again after an error, with the same result.
 ///
@@ -22,7 +22,7 @@ pub use crate::record::{Records, find};
 /// - The records have the layout of this version of the crate, or begin with another size. References and function
 ///   pointers in them are valid. Sites may contain any address for which the patcher's [`is_text`](Patcher::is_text)
 ///   returns false.
-/// - No probe among them is enabled and no breakpoint handler looks for their sites.
+/// - No probe among them is enabled, and no breakpoint handler searches for their sites.
 ///
 /// # Errors
 /// The first invalid record.
@@ -79,7 +79,7 @@ fn link_providers(providers: &'static [Provider]) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Ties the records of each logical probe together, and the probes of each provider.
+/// Links the records of each logical probe, and the probes of each provider.
 fn link_probes(
     providers: &'static [Provider],
     probes: &'static [Probe],
@@ -115,8 +115,8 @@ fn link_probes(
     Ok(())
 }
 
-/// Gives each primary its arguments and checks that all records and sites agree on their types. Each primary gets what all
-/// of them borrow: types of the same name in D need not be the same in Rust.
+/// Sets the arguments of each primary, and checks that all records and sites agree on their types. A primary gets only the
+/// borrows that all of them have, because types with the same name in D can differ in Rust.
 fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), AttachError> {
     let agree = |probe: &Probe, args: &'static Args| {
         let types = |of: ArgTypes| of.iter().copied().flatten();
@@ -156,7 +156,7 @@ fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), 
     Ok(())
 }
 
-/// Gives each primary its sites.
+/// Checks the sites, and links each to the primary of its probe.
 fn link_sites(
     probes: &'static [Probe],
     sites: &'static [Site],

@@ -1,11 +1,11 @@
-//! Sorting records where they lie.
+//! Sorts records in place.
 //!
-//! There is no memory to copy them to, and statics stay where they are. So they are tied into a list,
-//! through a link that each of them has, and the list is sorted.
+//! There is no memory for copies, and statics cannot be moved. Therefore the records are linked into a list, and the list is
+//! sorted.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// A record that can be tied into a list.
+/// A record that can be linked into a list.
 pub(super) trait Linked: Sized + 'static {
     /// Returns the link to the next record; it is null in the last.
     fn link(&self) -> &AtomicPtr<Self>;

@@ -4,7 +4,7 @@
 //! | | x86_64 | aarch64 | riscv64 |
 //! |---|---|---|---|
 //! | [`store`] | a byte, or 2 or 4 aligned ones | 4 aligned bytes | 2 or 4 aligned bytes |
-//! | [`after_store`] | nothing: caches follow stores | `dc cvau`, `ic ivau`, `dsb`: all CPUs' caches forget | nothing: `fence.i` is each hart's own |
+//! | [`after_store`] | nothing: caches follow stores | `dc cvau`, `ic ivau`, `dsb`: drops the old text from the caches of all CPUs | nothing: each hart executes `fence.i` itself |
 //! | [`synchronise_cpu`] | `cpuid` | `isb` | `fence.i` |
 //!
 //! A host that writes through a writable alias:

@@ -86,7 +86,7 @@ pub(crate) fn settle() {
 /// Marks the probes to skip, because the host cannot write to one of the sites that must change: the text has become
 /// read-only since the probe was enabled, or prevented disabling before. They stay late.
 ///
-/// The host is asked once, before the first store: if the answer changed between two passes, a site would stay between
+/// This calls the host once, before the first store. If the result could change between two passes, a site could be left between
 /// two instructions.
 fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     for site in site::all() {
@@ -177,9 +177,9 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
 /// Removes an enabling of the logical probe. Removing the last one restores its sites. Does nothing without an
 /// enabling.
 ///
-/// As [`enable`]. When it returns, or the [`batch`] ends, no site traps any more, but a CPU may still be on its way
-/// from a site to the framework. After an error, sites may continue to trap or jump: then the CPU continues behind the
-/// nop, or the framework ignores the hit.
+/// Called like [`enable`]. When it returns, or the [`batch`] ends, no site traps any more, but a CPU may still be on its way from
+/// a site to the framework. After an error, sites may continue to trap or jump: then the CPU continues behind the nop, or the
+/// framework ignores the hit.
 pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
     let _patching = patching();
     let probe = probe.primary();

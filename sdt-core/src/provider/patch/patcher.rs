@@ -8,9 +8,8 @@ use crate::record::Probe;
 /// Writes to the text of the host kernel.
 ///
 /// # Safety
-/// [`store`](Self::store) must store the given bytes at the given address and nothing else, in one store if
-/// they are 1, 2 or 4 bytes at a multiple of their number. [`synchronise`](Self::synchronise) must do what its
-/// documentation says.
+/// [`store`](Self::store) must store the given bytes at the given address and nothing else, in one store if they are 1, 2 or 4
+/// bytes at a multiple of their number. [`synchronise`](Self::synchronise) must fulfil its documentation.
 pub unsafe trait Patcher: Sync {
     /// Stores a few bytes of text, at most 4.
     ///
@@ -24,9 +23,8 @@ pub unsafe trait Patcher: Sync {
     /// began.
     unsafe fn store(&self, address: usize, bytes: &[u8]);
 
-    /// Returns when no CPU executes text from before earlier [`store`](Self::store)s any more. On x86_64, an interrupt
-    /// on each CPU that returns with a serialising instruction is enough; other architectures also need cache
-    /// maintenance.
+    /// Waits until no CPU executes old text, which an earlier [`store`](Self::store) has replaced. On x86_64, an interrupt on
+    /// each CPU that returns with a serialising instruction is enough; other architectures also need cache maintenance.
     fn synchronise(&self);
 
     /// Runs `change`, which changes the sites of a probe with [`store`](Self::store) and

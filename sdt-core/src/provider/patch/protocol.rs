@@ -11,10 +11,10 @@
 //! | jump | trap | head: breakpoint / tail of the nop / |
 //! | trap | nop | head of the nop / |
 //!
-//! Without a tail, every change is one store and one synchronisation. With a tail, a change between nop and jump goes
-//! through trap, in which an enabled site works already, or still. The synchronisation behind a breakpoint establishes
-//! that every CPU sees it; the one behind a tail keeps a CPU from pairing the new head with an old tail; after the last
-//! one the caller may rely on the change. One synchronisation serves all sites of a batch that change in the same way.
+//! Without a tail, every change is one store and one synchronisation. With a tail, a change between nop and jump passes through
+//! the state trap, in which an enabled site also fires. The synchronisation behind a breakpoint establishes that every CPU sees
+//! it; the one behind a tail keeps a CPU from pairing the new head with an old tail; after the last one the caller may rely on
+//! the change. One synchronisation serves all sites of a batch that change in the same way.
 
 use dtrace_abi::site::{Code, Encoding};
 
@@ -40,7 +40,7 @@ pub struct Tracepoint {
     pub target: usize,
 }
 
-/// The text that contains the sites, and how the host writes to it.
+/// The instructions of the sites, and the functions of the host that write to text.
 pub struct Text<'a> {
     /// The instructions that a site can contain.
     pub encoding: &'a Encoding,
@@ -55,7 +55,7 @@ impl core::fmt::Debug for Text<'_> {
 }
 
 impl Text<'_> {
-    /// Returns what the site does now, read from its text.
+    /// Returns the current state of a site, read from its text.
     ///
     /// # Safety
     /// `site` is a site of this image, and no other thread is changing its text.
@@ -82,8 +82,8 @@ impl Text<'_> {
         unsafe { self.state(site) != self.reachable(site, goal) }
     }
 
-    /// Changes all `sites` so that they do `goal`. If `goal` is [`State::Jump`], a site whose cold block is out of a
-    /// jump's reach is changed to [`State::Trap`].
+    /// Changes all `sites` to the state `goal`. If `goal` is [`State::Jump`], a site whose cold block is out of a jump's reach is
+    /// changed to [`State::Trap`].
     ///
     /// # Safety
     /// Each of `sites` is a site of this image that contains the nop, the breakpoint or its jump. No other thread is

@@ -2,10 +2,9 @@
 
 /// Selects the parts of providers, probes and sites that remain in the image: all of them.
 ///
-/// `@code` is the code of a site, `@provider` the record of a provider in its set, `@probe` that of a probe. The
-/// element is put into its set by the macro of linkme that its attribute expands to. The attribute also adds a function
-/// and two closures to each element to check the type of the element, which takes half of the time to compile a
-/// declaration. Here the type is explicit.
+/// `@code` is the code of a site, `@provider` the record of a provider in its set, `@probe` that of a probe. The macro to which
+/// linkme's attribute expands puts the element into its set. The attribute itself would also add a function and two closures for
+/// each element, to check its type. They would take half of the time to compile a declaration. Here the type is explicit.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]

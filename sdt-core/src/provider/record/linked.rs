@@ -1,4 +1,4 @@
-//! Whether the records have been checked, sorted and tied together.
+//! Whether the records have been checked, sorted and linked.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ pub(crate) fn is_linked() -> bool {
     LINKED.load(Ordering::Acquire)
 }
 
-/// Records that the records have been linked.
+/// Marks the records as linked.
 pub(crate) fn set_linked() {
     LINKED.store(true, Ordering::Release);
 }

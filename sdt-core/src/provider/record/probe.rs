@@ -30,7 +30,7 @@ pub struct Probe {
     sites: AtomicPtr<Site>,
     /// The number of enablings of the probe. Valid in the primary.
     enablings: atomic::AtomicU32,
-    /// What the words of all sites borrow, as [`Borrows::to_bits`] returns it. Valid in the primary.
+    /// The borrows that the words of all sites have, as [`Borrows::to_bits`] returns them. Valid in the primary.
     borrows: AtomicU32,
     /// Whether unpatched sites of this record fire. Valid in every record.
     gate: AtomicBool,
@@ -120,7 +120,7 @@ impl Probe {
         self.args.store(core::ptr::from_ref(args).cast_mut(), Ordering::Release);
     }
 
-    /// Returns what the words of every hit of the logical probe borrow; nothing before
+    /// Returns the borrows that the words of every hit of the logical probe have; [`Borrows::NOTHING`] before
     /// [attaching](crate::attach::attach) has linked the records. Probe context.
     pub(crate) fn borrows(&self) -> Borrows {
         // Relaxed: set before the probe can be enabled.

@@ -31,9 +31,9 @@
 //!
 //! # What this is
 //!
-//! It works on every framework: with DTrace of FreeBSD and illumos through `dtrace_register`, with `sdt-framework`
-//! directly. All memory is in statics that the caller provides, one [`Slot`] for each probe that can exist at a time.
-//! Nothing is patched: the test of whether such a probe is enabled is a load.
+//! Runtime providers work on every framework: with DTrace of FreeBSD and illumos through `dtrace_register`, with `sdt-framework`
+//! directly. All memory is in statics that the caller provides, one [`Slot`] for each probe that can exist at a time. Nothing is
+//! patched: the test of whether such a probe is enabled is a load.
 //!
 //! # Providers with rules
 //!
@@ -42,8 +42,8 @@
 //!
 //! # What it is not
 //!
-//! It is not for probes that are known when the image is compiled: use `sdt_probe!`, which costs a nop and whose
-//! arguments the compiler checks. Here arguments are words, and only their number is checked when the probe fires.
+//! For probes that are known when the image is compiled, use `sdt_probe!`: it costs a nop, and the compiler checks its arguments.
+//! Here arguments are words, and only their number is checked when the probe fires.
 //!
 //! # Concurrency
 //!
@@ -161,8 +161,8 @@ impl Drop for Changing<'_> {
 }
 
 impl Provider {
-    /// Returns a provider that is not open, with one probe for each slot. The slots belong to it alone: of two
-    /// providers with the same slots, only the one that is opened first can be opened.
+    /// Returns a provider that is not open, with room for one probe in each slot. No other provider can use the slots: if two
+    /// providers have the same slots, only the first one that is opened can be opened.
     pub const fn new(slots: &'static [Slot]) -> Self {
         Self::made(slots, None)
     }
@@ -294,7 +294,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Unregisters the provider, if it is registered. Its probes stay, but the framework no longer knows them.
+    /// Unregisters the provider, if it is registered. Its probes stay, but the framework destroys its own entries for them.
     fn unregister(&self) -> Result<(), FrameworkError> {
         let (Some(id), Some(within)) = (self.id(), self.within()) else { return Ok(()) };
         // SAFETY: a provider with an id is registered.
@@ -445,7 +445,7 @@ impl Provider {
         }
     }
 
-    /// Creates in the framework the probes that it does not know. If it has no room for a probe, this is repeated
+    /// Creates the probes that the framework does not have yet. If the framework has no room for a probe, this is repeated
     /// whenever the framework looks for probes.
     fn list(&'static self) {
         for slot in self.slots {

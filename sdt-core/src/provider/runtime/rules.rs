@@ -13,11 +13,11 @@ pub trait Rules: Sync {
     /// If a probe cannot be added because another thread is changing the provider, the framework calls this again.
     fn provide(&self, _provider: &'static Provider, _wanted: Option<&ProbeDesc>) {}
 
-    /// The probe got its first enabling. The framework is locked meanwhile: do not add or remove probes, open or close
-    /// providers, or wait here.
+    /// Called when the probe gets its first enabling. The framework is locked meanwhile: do not add or remove probes, open or
+    /// close providers, or wait here.
     fn enabled(&self, _probe: &Probe) {}
 
-    /// The probe lost its last enabling. The same restrictions as for [`enabled`](Self::enabled) apply. The probe may
-    /// still fire for a moment.
+    /// Called when the probe loses its last enabling. The same restrictions as for [`enabled`](Self::enabled) apply. The probe
+    /// may still fire for a moment.
     fn disabled(&self, _probe: &Probe) {}
 }

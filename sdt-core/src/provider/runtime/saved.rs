@@ -1,5 +1,5 @@
 //! All arguments of the hit that is being recorded, for frameworks whose `probe` function drops some: FreeBSD's and illumos's
-//! `dtrace_probe` carry five, and ask the provider's `getargval` for the others.
+//! `dtrace_probe` carry five, and call the provider's `getargval` for the others.
 //!
 //! They are further up on the stack of the hit, after a mark that nothing else on the stack has. There is no state per
 //! CPU or thread, so an interrupt that fires a probe in between cannot disturb it.
@@ -61,7 +61,7 @@ impl Drop for Saved {
 /// FreeBSD's skips modules that depend on `dtrace`.
 ///
 /// # Safety
-/// Called, however deeply, by the framework's `probe`, for a probe of a [`Provider`](super::Provider).
+/// The framework's `probe` calls it, directly or through other functions, for a probe of a [`Provider`](super::Provider).
 #[cfg_attr(target_os = "illumos", unsafe(export_name = "dtrace_sdt_getargval_saved"))]
 pub(super) unsafe extern "C" fn getargval(
     _: *mut c_void,

@@ -70,7 +70,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns `None` if one of them is too long.
+    /// Creates the names; returns `None` if one of them is too long.
     pub(super) fn new(function: &CStr, name: &CStr) -> Option<Self> {
         let function = Name::new(function.to_bytes())?;
         Some(Self { function, name: Name::new(name.to_bytes())? })

@@ -116,7 +116,7 @@ macro_rules! breakpoint_entry {
     };
 }
 
-/// Returns where to resume after a breakpoint at this address, or 0 if no site is there. Probe context.
+/// Returns the address at which to resume after a breakpoint at this address, or 0 if no site is there. Probe context.
 #[doc(hidden)]
 pub extern "C" fn resume(address: usize) -> usize {
     super::resume_address(address).unwrap_or(0)

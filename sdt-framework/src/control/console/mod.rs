@@ -15,9 +15,9 @@
 //!
 //! # Printing that fires probes
 //!
-//! is allowed: in the console's driver, in the allocator that a [`Write`] uses, anywhere. Buffers are switched before
-//! the first record is printed, and no lock is held meanwhile. Each call of `print` switches once for each CPU, so it
-//! ends even if every line that it prints fires a probe that is enabled; the next call prints these hits. Records that
+//! All code that prints may contain probes: the console's driver, the allocator that a [`Write`] uses, any other code. Buffers
+//! are switched before the first record is printed, and no lock is held meanwhile. Each call of `print` switches once for each
+//! CPU, so it ends even if every line that it prints fires a probe that is enabled; the next call prints these hits. Records that
 //! do not fit the buffers are dropped, counted and reported.
 //!
 //! All functions take the framework's locks: in probe context they return an error, and interrupt handlers and panics
@@ -64,7 +64,7 @@ impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
     /// The largest number of bytes of complete records that fit into the buffer.
     const WHOLE: usize = BUFFER - BUFFER % Record::SIZE;
 
-    /// A console that has enabled nothing. A [`Dtrace`](crate::Dtrace) is a `Tracer`.
+    /// Creates a console that has enabled no probes. A [`Dtrace`](crate::Dtrace) is a `Tracer`.
     pub const fn new(tracer: &'d dyn Tracer) -> Self {
         const { assert!(BUFFER >= Record::SIZE, "a console reads at least one record at a time") };
         Self { tracer, consumer: None, recorded: 0, bytes: [0; BUFFER] }

@@ -1,4 +1,4 @@
-//! The lines of dtrace(1): `cmd/dtrace/dtrace.c`, and what `-n` without an action prints.
+//! Formats lines as dtrace(1) does (`cmd/dtrace/dtrace.c`): the list of probes, and the output of `-n` without an action.
 
 use core::ffi::CStr;
 use core::fmt::{self, Display, Write};

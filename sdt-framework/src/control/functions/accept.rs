@@ -177,8 +177,8 @@ impl<H: Host> Control<H> {
         }
     }
 
-    /// Removes the probes that only this consumer, by its index, has sent and no other consumer has enabled. The consumer's
-    /// enablings are removed, and the text is restored.
+    /// Removes the consumer with this index as an owner of probes, and destroys the probes that have no owner and are not
+    /// enabled. The caller has removed the consumer's enablings already, so the text is restored.
     pub(crate) fn forget_functions(&self, tables: &mut Tables, consumer: usize) {
         let Some(table) = self.functions.get() else { return };
         if consumer >= OWNERS {
@@ -194,7 +194,7 @@ impl<H: Host> Control<H> {
         let is_left = |index| table.sites.probe(index).is_some_and(Probe::is_left);
         let registry = &mut tables.registry;
         registry.destroy_some(table.provider, |parg| is_left(parg.addr()), || self.host.sync());
-        // The sites are in no bucket any more.
+        // The op `destroy` has removed the sites from their buckets. This waits until no breakpoint handler reads them.
         self.host.sync();
         table.sites.reclaim();
     }
@@ -213,7 +213,7 @@ impl Table {
         if code.is_empty() || code.len() > MAX_LEN {
             return Err(FunctionError::Instruction);
         }
-        // The kernel's own decoder: a consumer cannot make it emulate another instruction.
+        // Decodes with the kernel's own decoder, so that a consumer cannot make the kernel emulate another instruction.
         let instruction = arch::Instruction::decode(code, address)
             .filter(|instruction| instruction.length() == code.len())
             .ok_or(FunctionError::Instruction)?;

@@ -1,4 +1,4 @@
-//! A breakpoint is hit. Everything here is probe context.
+//! Handles hits of breakpoints. Everything here is probe context.
 
 use core::sync::atomic::Ordering;
 

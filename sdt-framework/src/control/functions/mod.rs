@@ -1,4 +1,4 @@
-//! The provider `fbt`: entries and returns of functions that no source code marks.
+//! The provider `fbt`: entries and returns of functions, without probes in their source code.
 //!
 //! The kernel has no symbols and no table of functions. A consumer reads them from the kernel's file and sends those that it
 //! traces: names, address and bytes of the instruction. The kernel checks each of them against its own text, decodes the
@@ -11,9 +11,9 @@
 //! | `arch` | registers, breakpoint and emulator of the architecture |
 //! | `table` | the provider once it is registered, and batches of changes |
 //! | `sites` | the table of sites, which breakpoint handlers search |
-//! | `accept` | checks what a consumer sends, and creates probes |
+//! | `accept` | checks the functions that a consumer sends, and creates probes |
 //! | `provider` | the ops of the provider: replaces instructions, and restores them |
-//! | `hit` | a breakpoint is hit |
+//! | `hit` | handles hits of breakpoints |
 //!
 //! **Who changes what.** The table is changed with the framework's lock held. Breakpoint handlers search it without a lock: a
 //! site is complete before it is in the table, and it is reused only after its instruction is restored, every CPU has executed

@@ -144,7 +144,7 @@ impl<H: Host> Control<H> {
         Ok(Table { provider, text, sites })
     }
 
-    /// Returns the traceable text, and how many more sites there is room for.
+    /// Returns the traceable text, and the number of further sites for which there is room.
     pub(crate) fn function_text(&self) -> Option<(&'static dyn FunctionText, usize)> {
         let table = self.functions.get()?;
         let _tables = self.tables.lock();

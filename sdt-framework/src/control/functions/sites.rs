@@ -22,7 +22,7 @@ pub(super) struct Site {
     next: AtomicU32,
     /// The next site of the same probe.
     sibling: AtomicU32,
-    /// Its probe.
+    /// The index of its probe plus one.
     probe: AtomicU32,
 }
 
@@ -168,7 +168,7 @@ unsafe impl Sync for Sites {}
 impl Sites {
     /// Allocates room for a number of sites; `None` if there is not enough memory.
     pub(super) fn new(arena: &mut Arena, sites: usize) -> Option<Self> {
-        // The numbers of sites have 32 bits, and a table of fewer would be of no use.
+        // Links have 32 bits, so more sites could not be linked.
         let count = u32::try_from(sites).ok()?;
         let made = arena.slice(sites, |at| {
             let site = Site::new();
@@ -249,7 +249,7 @@ impl Sites {
         self.lists.with_mut(|lists| f(unsafe { &mut *lists }))
     }
 
-    /// Returns how many more sites there is room for. The framework is locked, here and in all functions below.
+    /// Returns the number of further sites for which there is room. The framework is locked, here and in all functions below.
     pub(super) fn left(&self) -> usize {
         self.with_lists(|lists| lists.left)
     }
@@ -300,8 +300,8 @@ impl Sites {
         })
     }
 
-    /// Removes the sites of a probe from the table. Handlers may still look at them until [`reclaim`](Self::reclaim). Sites for which
-    /// `keep` is true stay in the table, without a probe: their breakpoints are still hit.
+    /// Removes the sites of a probe from the table. Handlers may still read them until [`reclaim`](Self::reclaim). Sites for
+    /// which `keep` is true stay in the table, without a probe: their breakpoints are still hit.
     pub(super) fn retire(&self, index: usize, keep: impl Fn(&Site) -> bool) {
         let Some(probe) = self.probes.get(index) else { return };
         let mut link = probe.first.swap(0, Ordering::Relaxed);

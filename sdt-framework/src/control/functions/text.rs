@@ -7,16 +7,17 @@ use sdt_core::patch::Patcher;
 /// The text of a kernel whose functions consumers may trace, and how its breakpoint handler works.
 ///
 /// # Safety
-/// - [`is_traceable`](Self::is_traceable) is true only for mapped, readable text of the image with this build ID, which stays,
-///   and which no code changes except through the [patcher](Self::patcher) and `sdt-core`'s sites. It is false for all code
-///   that a CPU executes between a breakpoint and the call of [`Dtrace::function_hit`](crate::Dtrace::function_hit), and from
-///   its return to the end of the exception: a breakpoint there would be hit again and again. It is also false for code that
+/// - [`is_traceable`](Self::is_traceable) is true only for mapped, readable text of the image with this build ID. The text stays
+///   mapped, and no code changes it except through the [patcher](Self::patcher) and `sdt-core`'s sites. The result is false for
+///   all code that a CPU executes between a breakpoint and the call of [`Dtrace::function_hit`](crate::Dtrace::function_hit), and
+///   from its return to the end of the exception: a breakpoint there would be hit again and again. It is also false for code that
 ///   runs without the breakpoint handler, for example before a CPU has loaded its vectors.
-/// - The breakpoint handler keeps the [rules](sdt_core::trap#rules-for-the-handler) of sites, and leaves at least
+/// - The breakpoint handler follows the [rules](sdt_core::trap#rules-for-the-handler) of sites, and leaves at least
 ///   [`free_stack`](Self::free_stack) bytes between the interrupted stack pointer and its own data while it calls
 ///   `Dtrace::function_hit`.
 /// - [`Patcher::synchronise`] and [`Host::sync`](crate::Host::sync) return only after each CPU has left the breakpoint handler
-///   that it was in at the time of the call. This is so if each CPU has to answer an interrupt, which handlers mask.
+///   that it was in at the time of the call. It is enough to wait until each CPU has answered an interrupt that breakpoint
+///   handlers mask.
 pub unsafe trait FunctionText: Sync {
     /// Returns the build ID (`NT_GNU_BUILD_ID`) of the image. Consumers have to send the functions of the same file.
     fn build_id(&self) -> &[u8];

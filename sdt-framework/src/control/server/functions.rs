@@ -60,7 +60,7 @@ pub(super) fn add(
     if text.slide_of(build_id).is_none() {
         return Err(refused(FunctionError::Build));
     }
-    // All of the frame is checked before the first site is added.
+    // Checks the whole frame before the first site is added.
     if items.iter::<FunctionSite<'_>>().any(|item| item.is_err()) {
         return Err(Refusal::Plain(Why::NotUnderstood, "the request has damaged functions"));
     }

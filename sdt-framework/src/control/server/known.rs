@@ -75,9 +75,9 @@ pub(super) fn declared(
 struct Piece {
     module: Vec<u8, { sdt_core::ops::MODULE_NAME_LEN }>,
     text: Vec<u8, PART>,
-    /// The position of the next part.
+    /// The offset in the text at which the next part begins.
     next: usize,
-    /// The end of the last part.
+    /// The length of the text, at which the last part ends.
     end: usize,
 }
 

@@ -1,9 +1,9 @@
 //! Consumers on the other side of a line.
 //!
 //! A [`Server`] answers the requests of `dtrace-protocol` over any [`Stream`]. It serves a [`Tracer`], such as
-//! [`Dtrace`](crate::Dtrace). So `dtrace --connect` lists, enables and prints from another machine. It needs no allocation, no
-//! thread and no clock: a thread of the host that may take locks calls [`Server::step`] until it returns `false`, and again when
-//! bytes have arrived.
+//! [`Dtrace`](crate::Dtrace). So `dtrace --connect` lists, enables and prints from another machine. The server needs no
+//! allocation, no thread and no clock: a thread of the host that may take locks calls [`Server::step`] until it returns `false`,
+//! and again when bytes have arrived.
 //!
 //! ```no_run
 //! # use sdt_framework::Rights;
@@ -29,8 +29,8 @@
 //! recorded for it 30 s after its last request (DTrace's deadman).
 //!
 //! The host grants the [`Rights`] of each line. The server refuses requests that these do not allow, and hides probes that the
-//! consumer may not use. Every peer on the line has its rights. A line that leaves the machine is
-//! wrapped in a `Secure` (feature `noise`), which accepts only peers with the kernel's key.
+//! consumer may not use. Every peer on a line has the rights of the line. A line that leaves the machine is wrapped in a `Secure`
+//! (feature `noise`), which accepts only peers with the kernel's key.
 
 mod answer;
 mod functions;
@@ -107,12 +107,12 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
         }
     }
 
-    /// Sends, or receives and answers a request. Returns whether there was anything to do. Called by a thread with interrupts
-    /// on; calls the framework, so that providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it
-    /// does nothing.
+    /// Sends, or receives and answers a request. Returns whether there was anything to do. Called by a thread with interrupts on;
+    /// calls the framework, which can call providers' ops and the host's [`sync`](crate::Host::sync). In probe context it does
+    /// nothing.
     ///
     /// # Errors
-    /// [`Lost`], and all consumers have been closed.
+    /// [`Lost`] if the line is lost; all consumers are closed then.
     pub fn step(&mut self, stream: &mut impl Stream) -> Result<bool, Lost> {
         if self.channels.tracer.need_thread().is_err() {
             return Ok(false);

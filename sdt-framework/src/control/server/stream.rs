@@ -55,8 +55,8 @@ where
     R: FnMut(&mut D, &mut [u8]) -> usize,
     W: FnMut(&mut D, &[u8]) -> usize,
 {
-    /// `receive` fills a buffer with received bytes and returns their number; `send` returns the number of accepted
-    /// bytes. Both return 0 if they can do nothing now.
+    /// Creates a stream. `receive` fills a buffer with received bytes and returns their number; `send` returns the number of
+    /// accepted bytes. Both return 0 if they can do nothing now.
     pub const fn new(device: D, receive: R, send: W) -> Self {
         Self { device, receive, send }
     }

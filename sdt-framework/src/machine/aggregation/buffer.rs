@@ -11,7 +11,7 @@ use super::function::Function;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
     hash: u32,
-    /// The next one of the same bucket, counted from 1; 0 is none.
+    /// The index plus 1 of the next entry of the same bucket; 0 if there is none.
     next: u32,
     /// The position of the record.
     at: u32,
@@ -21,7 +21,7 @@ pub struct Entry {
     data: u32,
 }
 
-/// A chain has its greatest length, or the budget does not suffice to follow it further.
+/// The error for a chain that has the greatest length, or that the budget does not suffice to follow further.
 struct Crowded;
 
 /// Units of work to pass one tuple of a chain.
@@ -34,27 +34,27 @@ fn take(work: &mut u32, units: usize) -> Result<(), Crowded> {
     left.map(drop).ok_or(Crowded)
 }
 
-/// Tuples that any chain can have.
+/// The smallest limit for the number of tuples in a chain.
 const LONG: usize = 256;
 
-/// The aggregations of one consumer on one CPU: its alone, in probe context, until it is handed over. It begins with what a
-/// dump is asked for ([`TuplesState`](dtrace_abi::postmortem::TuplesState)); stores are in an order by which that is true
-/// wherever the CPU stops.
+/// The aggregations of one consumer on one CPU. Only this CPU uses the buffer, in probe context, until the buffer is switched.
+/// The buffer begins with the fields that readers of dumps need ([`TuplesState`](dtrace_abi::postmortem::TuplesState)). The order
+/// of the stores keeps these fields correct wherever the CPU stops.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Buffer<'a> {
     drops: u64,
     /// Words that are filled.
     used: usize,
-    /// While a value of several numbers is changed: its start plus 1.
+    /// While a value of several numbers is changed, the position of that value plus 1; otherwise 0.
     changing: usize,
     words: &'a mut [u64],
-    /// The first entry of each bucket, counted from 1; 0 is none.
+    /// The index plus 1 of the first entry of each bucket; 0 if there is none.
     buckets: &'a mut [u32],
     entries: &'a mut [Entry],
     /// The number of records.
     count: usize,
-    /// The entry that was found last; none has no data.
+    /// The entry that was found last. If there is none, its `data` is 0.
     latest: Entry,
     /// The greatest number of tuples in a chain, many times that of a good distribution. A program can choose keys that
     /// are all in one chain.
@@ -67,7 +67,7 @@ const _: () = {
 };
 
 impl<'a> Buffer<'a> {
-    /// An empty one. There can be as many records as there are entries.
+    /// Creates an empty buffer. The number of `entries` is the largest number of records.
     pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
         let longest = entries.len().checked_div(buckets.len()).unwrap_or(0).saturating_mul(16);
         let longest = LONG.saturating_add(longest);
@@ -78,18 +78,18 @@ impl<'a> Buffer<'a> {
         this
     }
 
-    /// Forgets all records.
+    /// Removes all records. The number of drops does not change.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
         (self.used, self.count, self.latest) = (0, 0, Entry::default());
     }
 
-    /// All records, one behind the other.
+    /// Returns the words of all records.
     pub fn records(&self) -> &[u64] {
         self.words.get(..self.used).unwrap_or_default()
     }
 
-    /// All of its words, filled or not.
+    /// Returns all words of the buffer, also the unused ones.
     pub(crate) const fn words(&self) -> &[u64] {
         self.words
     }
@@ -99,7 +99,7 @@ impl<'a> Buffer<'a> {
         self.count
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no records.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -109,18 +109,17 @@ impl<'a> Buffer<'a> {
         self.drops
     }
 
-    /// Takes a value. `keys` begin with what tells the aggregation from others, so a tuple of keys always has
-    /// the same function. Returns false, and counts, when there is no room for a new tuple, when it has got another
-    /// function, or when so many tuples are in its chain already that looking through them would take long. Probe
-    /// context.
+    /// Adds a value to the record with these keys, which is created if it does not exist. The first key contains the number of
+    /// the aggregation, so all values of a record have the same function. Returns `false`, and counts a drop, if there is no room
+    /// for a new record, if the record has another function, or if its chain has the greatest length. Probe context.
     #[inline]
     pub fn add(&mut self, keys: &[u64], function: &Function, value: u64, increment: u64) -> bool {
         self.add_padded(keys, keys.len(), function, value, increment, &mut u32::MAX.clone())
     }
 
-    /// The same for keys of so many words, of which all behind `keys` are zero: strings end before their room does. Tuples
-    /// that are equal come with as many words. Tuples that are passed on the way, and a new one, are work; when there is not so
-    /// much left, there is no room either.
+    /// Like [`add`](Self::add), for keys of `length` words. The words after `keys` are zero, because strings are often shorter
+    /// than their place. Equal tuples must have the same number of words in `keys`. Subtracts from `work` the units for each
+    /// tuple that is passed in the chain, and for a new tuple. If `work` does not suffice, the value is dropped.
     #[inline]
     pub(crate) fn add_padded(
         &mut self,
@@ -165,7 +164,7 @@ impl<'a> Buffer<'a> {
         its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
     }
 
-    /// Returns the position of its data, which are created if they do not exist.
+    /// Returns the position of the value for these keys. Creates the record if it does not exist.
     #[inline(never)]
     fn look_up(
         &mut self,
@@ -191,9 +190,9 @@ impl<'a> Buffer<'a> {
         Some(entry.at as usize + length)
     }
 
-    /// The upper bits choose, a multiplication in place of a division, and from there the number of the aggregation, with
-    /// which keys begin: tuples of many aggregations that have the same keys are neighbours, here as they are among the
-    /// entries and records.
+    /// Returns the bucket of keys. The upper bits of the hash select a bucket (a multiplication instead of a division). The
+    /// number of the aggregation, with which the keys begin, is added. So tuples with equal keys of several aggregations are in
+    /// adjacent buckets, as their entries and records are adjacent.
     fn bucket(&self, keys: &[u64], hash: u32) -> usize {
         let count = self.buckets.len();
         let chosen = ((u64::from(hash) * count as u64) >> 32) as usize;
@@ -202,7 +201,7 @@ impl<'a> Buffer<'a> {
         if bucket < count { bucket } else { bucket.checked_rem(count).unwrap_or(0) }
     }
 
-    /// The number of the entry, 0 if there is none.
+    /// Returns the index plus 1 of the entry with these keys; 0 if there is none.
     fn find(&self, keys: &[u64], length: usize, hash: u32, work: &mut u32) -> Result<u32, Crowded> {
         let mut next = self.buckets.get(self.bucket(keys, hash)).copied().unwrap_or(0);
         for _ in 0..self.longest {
@@ -286,7 +285,7 @@ mod tests {
         assert_eq!(buffer.drops(), 1);
     }
 
-    /// Keys that were chosen for it make no long chains.
+    /// Keys that a program has chosen to be in one chain do not make the chain longer than the limit.
     #[test]
     fn a_chain_does_not_grow_without_end() {
         let (mut words, mut table) = (vec![0; 40_000], vec![0; 10_000]);
@@ -301,7 +300,7 @@ mod tests {
         assert!(buffer.add(&chosen[0], &count, 0, 1), "a present tuple is found");
     }
 
-    /// A probe with many of them finds each beside the one before.
+    /// A probe with many aggregations finds the record of each beside that of the previous one.
     #[test]
     fn aggregations_without_keys_are_neighbours() {
         let (mut words, mut table, mut list) = ([0; 40], [0; 16], [Entry::default(); 16]);
@@ -316,7 +315,7 @@ mod tests {
     }
 
     proptest! {
-        /// A buffer is a map that is full at some point; what it has it keeps counting.
+        /// A buffer is a map that can become full. It continues to count the tuples that it contains.
         #[test]
         fn a_buffer_is_a_map(
             values in prop::collection::vec((prop::collection::vec(0u64..4, 1..3), any::<u64>()), 0..60),

@@ -5,7 +5,7 @@ use core::fmt;
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_bucket};
 
-/// An aggregating function, with arguments that make sense.
+/// An aggregating function with valid arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     kind: Kind,
@@ -25,7 +25,7 @@ enum Kind {
     Llquantize(Llquantize),
 }
 
-/// An aggregation that was not taken.
+/// The reason why an aggregation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadArgument {
     /// The action does not aggregate.
@@ -57,11 +57,11 @@ impl fmt::Display for BadArgument {
 impl core::error::Error for BadArgument {}
 
 impl Function {
-    /// The function of an action, with the action's argument.
+    /// Creates the function of an action from the action's argument.
     ///
     /// # Errors
     ///
-    /// The action does not aggregate, or not with this argument (`dtrace_ecb_aggregation_create`).
+    /// If the action does not aggregate, or the argument is invalid for it (`dtrace_ecb_aggregation_create`).
     pub fn new(action: Action, argument: u64) -> Result<Self, BadArgument> {
         let kind = match action {
             Action::Count => Kind::Count,
@@ -86,9 +86,9 @@ impl Function {
             Kind::Avg => 2,
             Kind::Stddev => 4,
             Kind::Quantize => QUANTIZE_BUCKETS as u32,
-            // The argument, those below, those above.
+            // One word for each level, and one each for the argument, the values below and the values above all levels.
             Kind::Lquantize(it) => u32::from(it.levels) + 3,
-            // The argument, and the bucket of the greatest value.
+            // One word for the argument, and one for each bucket from 0 to that of the greatest value.
             Kind::Llquantize(it) => bucket(it, i64::MAX) as u32 + 2,
         };
         Ok(Self { kind, words })
@@ -113,8 +113,8 @@ impl Function {
         }
     }
 
-    /// Takes a value, which distributions count `increment` times. `data` is what [`begin`](Self::begin) has
-    /// made, and values since. Probe context.
+    /// Adds a value; distributions count it `increment` times. `data` are the words that [`begin`](Self::begin) has initialised,
+    /// with the values that were added since. Probe context.
     #[inline]
     pub fn add(&self, data: &mut [u64], value: u64, increment: u64) {
         match (&self.kind, data) {
@@ -140,7 +140,7 @@ impl Function {
             (Kind::Llquantize(it), [_, buckets @ ..]) => {
                 count(buckets, bucket(it, value as i64), increment);
             }
-            // Fewer words than it keeps.
+            // `data` has fewer words than the function needs.
             _ => {}
         }
     }
@@ -152,7 +152,7 @@ fn count(buckets: &mut [u64], index: usize, increment: u64) {
     }
 }
 
-/// Returns the level of `lquantize`; 0 is below the base. Only 32 bits of a value count.
+/// Returns the level of `lquantize`; 0 is below the base. Only the lower 32 bits of a value are used.
 fn level(it: &Lquantize, value: u64) -> usize {
     let above = i64::from(value as i32) - i64::from(it.base);
     if above < 0 {
@@ -163,7 +163,7 @@ fn level(it: &Lquantize, value: u64) -> usize {
     level.min(it.levels.into()) as usize + 1
 }
 
-/// Returns whether buckets have whole numbers for bounds, and each magnitude equal ones.
+/// Returns whether the bounds of all buckets are integers, and the buckets of each magnitude have the same width.
 fn is_linear(it: &Llquantize) -> bool {
     let (factor, steps) = (u64::from(it.factor), u64::from(it.steps));
     if factor < 2 || it.low >= it.high || steps < factor {

@@ -8,7 +8,7 @@ use crate::machine::address::{Place, Region};
 use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 
-/// Most bytes of `memstr` (`dtrace_memstr_max`, FreeBSD's dtrace.c).
+/// The largest size of `memstr` in bytes (`dtrace_memstr_max`, FreeBSD's dtrace.c).
 const MEMSTR: u64 = 4096;
 
 const fn bad_address(address: u64) -> Stop {
@@ -16,7 +16,7 @@ const fn bad_address(address: u64) -> Stop {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Scratch space that has been allocated.
+    /// Returns the allocated scratch space at an address; `None` if a part of it is not allocated.
     fn scratch(&mut self, address: u64, length: u64) -> Option<&mut [u8]> {
         let place = Place::of(address)?.ok()?;
         if place.region != Region::Scratch {
@@ -40,7 +40,7 @@ impl<K: Kernel> Firing<'_, K> {
         if into.is_empty() || kernel.copyin(from, into) { Ok(()) } else { Err(bad_address(from)) }
     }
 
-    /// Copies at most `most` characters, if given.
+    /// `copyinstr`: copies a string from the process, at most `most` characters if given.
     pub(super) fn copyinstr(&mut self, from: u64, most: Option<u64>) -> Result<u64, Stop> {
         const LINE: u64 = 32;
         let limit = self.limit();
@@ -58,7 +58,7 @@ impl<K: Kernel> Firing<'_, K> {
         // The last byte stays 0.
         while at < size - 1 {
             let address = from.wrapping_add(at);
-            // A second time if it is not all there.
+            // Charged twice, because the code below copies a single byte if the whole line is not readable.
             self.charge_user(LINE)?;
             self.charge_user(LINE)?;
             // Copies to the end of a cache line at once: all of it is readable, or nothing.
@@ -82,7 +82,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(to)
     }
 
-    /// `string`: up to the zero that ends it.
+    /// `copyout` and, if `string`, `copyoutstr`, which stops after the NUL.
     pub(super) fn copyout(
         &mut self,
         from: u64,
@@ -128,7 +128,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.copy(from, to, size)
     }
 
-    /// Two words, for `printm` and the like.
+    /// `memref`: stores an address and a length in scratch space, for `printm`.
     pub(super) fn memref(&mut self, address: u64, length: u64) -> Result<u64, Stop> {
         let to = self.allocate(16, true)?;
         self.write(to, &address.to_le_bytes())?;
@@ -136,7 +136,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(to)
     }
 
-    /// Memory as a string, each zero in it as another character.
+    /// `memstr`: copies memory as a string, and replaces each zero byte with the character `instead`.
     pub(super) fn memstr(&mut self, from: u64, instead: u8, size: u64) -> Result<u64, Stop> {
         if size == 0 {
             return Ok(0);

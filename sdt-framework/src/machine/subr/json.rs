@@ -35,7 +35,7 @@ struct Search {
     /// The address in scratch space of the collected text.
     to: u64,
     length: u64,
-    /// The name that is looked for at this depth, and how many there are with it.
+    /// The address of the wanted name at this depth, and the number of names from it to the last one.
     element: u64,
     elements: u32,
     found: bool,
@@ -50,7 +50,7 @@ const fn is_space(byte: u8) -> bool {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// The address of the element as a string; 0 if there is none.
+    /// Returns the address of the element as a string; 0 if there is no such element.
     pub(super) fn json(&mut self, json: u64, names: u64) -> Result<u64, Stop> {
         let length = self.length(json, self.limit())?;
         let names_length = self.length(names, self.limit())?;
@@ -72,7 +72,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(if found { to } else { 0 })
     }
 
-    /// Writes the names of a path behind each other, each with a zero; returns how many there are.
+    /// Writes the names of a path one after the other, each with a NUL. Returns the number of names.
     fn split_names(&mut self, names: u64, length: u64, to: u64) -> Result<u32, Stop> {
         let mut cursor = Cursor::default();
         let (mut count, mut put) = (1, 0);
@@ -115,7 +115,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     fn is_collected(&mut self, search: &Search, words: &[&[u8]]) -> Result<bool, Stop> {
         let mut text = [0; 6];
-        // The longest one has five letters; the rest does not matter.
+        // The longest word, `false`, has five letters.
         for (place, at) in text.iter_mut().zip(0..) {
             let mut byte = [0];
             self.read(search.to.wrapping_add(at), &mut byte)?;
@@ -129,7 +129,7 @@ impl<K: Kernel> Firing<'_, K> {
             .any(|word| text.strip_prefix(*word).is_some_and(|rest| rest.first() == Some(&0))))
     }
 
-    /// Goes through the text; true if the element is what was collected.
+    /// Parses the text up to the element. Returns whether the collected text is the element.
     fn find_element(&mut self, json: u64, search: &mut Search) -> Result<bool, Stop> {
         let mut cursor = Cursor::default();
         let mut state = State::Rest;
@@ -283,7 +283,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(false)
     }
 
-    /// Into the object or array that the first name leads to.
+    /// Enters the object or array of the current name.
     fn descend(&mut self, search: &mut Search, is_array: bool) -> Result<State, Stop> {
         let length = self.length(search.element, self.limit())?;
         search.element = search.element.wrapping_add(length + 1);
@@ -300,7 +300,7 @@ impl<K: Kernel> Firing<'_, K> {
 }
 
 impl Search {
-    /// Counts brackets; whether all are closed, `None` if more are than were opened.
+    /// Counts brackets and braces. Returns whether all are closed; `None` if more were closed than opened.
     fn close(&mut self, byte: u8) -> Option<bool> {
         match byte {
             b']' => self.brackets = self.brackets.checked_sub(1)?,

@@ -15,7 +15,7 @@ use super::firing::Firing;
 use super::tuple::Tuple;
 use crate::kernel::{Kernel, LockQuestion};
 
-/// Bytes of characters that a subroutine is building, behind each other in scratch space.
+/// A string that a subroutine is writing to scratch space.
 struct Output {
     start: u64,
     length: u64,
@@ -74,12 +74,12 @@ impl<K: Kernel> Firing<'_, K> {
             Subr::Getminor => Ok(a & 0xffff_ffff),
             Subr::Memref => self.memref(a, b),
             Subr::Memstr => self.memstr(a, b as u8, c),
-            // Locks have an instruction of their own, and the others do not pass the validator.
+            // Subroutines about locks have their own instruction, and the validator rejects all other subroutines.
             _ => Err(illegal()),
         }
     }
 
-    /// Asks about a lock.
+    /// Executes a subroutine about a lock.
     pub(crate) fn ask_lock(&mut self, question: LockQuestion, address: u64) -> Result<u64, Stop> {
         if !self.access.kernel {
             return Err(Stop::at(Fault::KernelPrivilege, address));
@@ -87,12 +87,12 @@ impl<K: Kernel> Firing<'_, K> {
         self.kernel.lock(question, address).ok_or(illegal())
     }
 
-    /// Bytes of a string.
+    /// Returns the largest size of a string in bytes.
     fn limit(&self) -> u64 {
         self.memory.string_size.into()
     }
 
-    /// Memory for a string; all of it is used, for a string of any length.
+    /// Allocates scratch space for a string of the largest size.
     fn string(&mut self) -> Result<Output, Stop> {
         match self.limit() {
             0 => Err(Stop::new(Fault::NoScratch)),

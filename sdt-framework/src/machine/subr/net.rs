@@ -76,8 +76,7 @@ impl Backward {
     }
 }
 
-/// The longest run of groups that are 0, the first of several: where it begins and how many. One group
-/// alone is none.
+/// Returns the start and the length of the longest run of at least two groups that are 0; of equally long runs, the first.
 fn zeroes(groups: &[u16; 8]) -> Option<(usize, usize)> {
     let mut longest = None;
     let (mut start, mut count) = (0, 0);
@@ -97,7 +96,7 @@ fn zeroes(groups: &[u16; 8]) -> Option<(usize, usize)> {
     longest
 }
 
-/// `only_dotted`: an IPv4-mapped address is written as an IPv4 address, without a prefix.
+/// Writes an IPv6 address. `only_dotted`: writes an IPv4-mapped address as an IPv4 address, without a prefix.
 fn v6(address: u128, only_dotted: bool) -> Backward {
     let mut text = Backward::new();
     let groups: [u16; 8] = core::array::from_fn(|index| (address >> (112 - 16 * index)) as u16);

@@ -8,7 +8,7 @@ use crate::machine::firing::Firing;
 /// Room for the longest: 64 binary digits and a zero.
 const SIZE: u64 = 65;
 
-/// `rand`, as illumos has it: a number that the time is made to.
+/// `rand`, as in illumos: a number computed from the time.
 pub(super) const fn random(time: u64) -> u64 {
     ((time as i64).wrapping_mul(2416).wrapping_add(374_441) % 1_771_875) as u64
 }

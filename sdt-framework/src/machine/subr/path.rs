@@ -15,7 +15,7 @@ struct Parts {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Looks a path through from its end; `None` if there is nothing but slashes.
+    /// Finds the parts of a path, from its end. `None` if the path contains only slashes.
     fn parts(&mut self, path: u64, length: u64) -> Result<Option<Parts>, Stop> {
         let mut cursor = Cursor::default();
         let mut at = length;
@@ -84,8 +84,8 @@ impl<K: Kernel> Firing<'_, K> {
         }
     }
 
-    /// `cleanpath`: without `//`, `/./` and `/../`. A `..` that has nothing before it to take away leaves
-    /// what dtrace.c leaves. A path has at most `strsize` bytes.
+    /// `cleanpath`: removes `//`, `/./` and `/../`. For a `..` without a component before it, the result is that of dtrace.c. A
+    /// path has at most `strsize` bytes.
     pub(super) fn cleanpath(&mut self, path: u64) -> Result<u64, Stop> {
         let size = self.limit();
         let mut output = self.string()?;
@@ -150,7 +150,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// Goes back to the slash before the last component.
+    /// Removes the last component, from the slash before it on.
     fn forget_component(&mut self, output: &mut Output) -> Result<(), Stop> {
         self.charge(output.length)?;
         let mut byte = [0];

@@ -34,7 +34,8 @@ struct Search {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// `strchr` and `strrchr`: the address of a byte, the zero at the end among them; 0 if there is none.
+    /// `strchr` and `strrchr`: the address of the first or the last occurrence of a byte, which can be the NUL; 0 if there is
+    /// none.
     pub(super) fn find_byte(&mut self, text: u64, wanted: u8, last: bool) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
         let mut found = 0;
@@ -72,7 +73,7 @@ impl<K: Kernel> Firing<'_, K> {
             let wanted =
                 self.byte(&mut search.wanted_cursor, search.wanted.wrapping_add(offset))?;
             if byte != wanted {
-                // Equal bytes will be compared again.
+                // Charges the equal bytes, because the next attempt reads them from the cursor again.
                 self.charge(offset)?;
                 return Ok(false);
             }
@@ -80,7 +81,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(true)
     }
 
-    /// `strstr` and `index`: where a string begins in another one.
+    /// `strstr` and `index`: the first position of a string in another string.
     pub(super) fn find_forward(
         &mut self,
         text: u64,
@@ -107,7 +108,7 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(None)
     }
 
-    /// `rindex`: where it begins last.
+    /// `rindex`: the last position of a string in another string.
     pub(super) fn find_backward(
         &mut self,
         text: u64,
@@ -132,9 +133,9 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(None)
     }
 
-    /// `strtok`: the next part between the separators; 0 if no part is left. With `text` 0 it continues where the last call
-    /// of this firing ended, in whichever clause that was, and not beyond the `strsize` bytes that its text has at most. If
-    /// there was no such call, address 0 is a bad address.
+    /// `strtok`: the next part between the separators; 0 if no part is left. With `text` 0, it continues where the last call at
+    /// this hit ended, even if that call was in another clause, and stops `strsize` bytes after the beginning of the text. If
+    /// there was no such call, the fault is a bad address 0.
     pub(super) fn strtok(&mut self, text: u64, separators: u64) -> Result<u64, Stop> {
         let size = self.limit();
         self.check_scratch(size)?;
@@ -200,7 +201,7 @@ impl<K: Kernel> Firing<'_, K> {
         } else if count < 0 {
             count = count.wrapping_add(length - index);
         }
-        // A part of `strsize` characters fills its place: no zero follows.
+        // A part of `strsize` characters fills its place, without a NUL.
         let count = count.min(length.saturating_sub(index));
         let mut cursor = Cursor::default();
         for at in 0..count.max(0) as u64 {
@@ -213,8 +214,8 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(output.start)
     }
 
-    /// `strjoin`: takes only as much scratch space as it needs, if there is room for a whole string. What is
-    /// longer than one finds no room.
+    /// `strjoin`: allocates scratch space for a string of the largest size, and frees the unused part. A result that does not fit
+    /// is a fault (no scratch space).
     pub(super) fn strjoin(&mut self, one: u64, other: u64) -> Result<u64, Stop> {
         let size = self.limit();
         let mut output = self.string()?;

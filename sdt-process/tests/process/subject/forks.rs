@@ -111,7 +111,7 @@ pub(super) static FORKING: Provider = {
     Provider::ruled(&SLOTS, &Forks)
 };
 
-/// Ends this child, successfully if it cannot be started.
+/// Calls `start` in this child, and ends the child: with status 0 if `start` fails with `Forked`.
 fn try_to_start() -> ! {
     let is_good = matches!(Options::new().start(), Err(StartError::Forked));
     // SAFETY: ends the process without running the parent's handlers.
@@ -196,7 +196,7 @@ pub(super) fn during(what: impl FnOnce()) -> (u64, u64) {
         let forker = scope.spawn(move || {
             let (mut children, mut bad) = (0, 0);
             while !done.load(Ordering::Acquire) {
-                // SAFETY: the child allocates nothing, and ends.
+                // SAFETY: the child allocates, which glibc and musl allow after `fork`, and ends.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
                     // SAFETY: ends the process without running the parent's handlers.

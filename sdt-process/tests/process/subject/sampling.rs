@@ -36,7 +36,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Spends CPU time in two functions, 3 : 1. The turns have different lengths, so that no beat of the timers falls on one of them.
+/// Spends CPU time in two functions, 3 : 1. The turns have different lengths, so that the timers do not always fire in the same
+/// function.
 pub(super) fn burn(milliseconds: u64) {
     let end = cpu_time() + Duration::from_millis(milliseconds);
     let mut random = 1_u64;
@@ -48,7 +49,7 @@ pub(super) fn burn(milliseconds: u64) {
     }
 }
 
-/// Does the same in this many threads.
+/// Calls [`burn`] in this many threads at the same time.
 pub(super) fn burn_in_threads(threads: u64, milliseconds: u64) {
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -57,7 +58,7 @@ pub(super) fn burn_in_threads(threads: u64, milliseconds: u64) {
     });
 }
 
-/// Starts and ends threads until the last has spent all this CPU time.
+/// Runs this many threads one after the other. Each spends 3 ms of CPU time.
 pub(super) fn burn_in_short_threads(threads: u64) {
     for _ in 0..threads {
         thread::spawn(|| burn(3)).join().unwrap();

@@ -107,7 +107,7 @@ fn fire_here() {
     std::hint::black_box(&local);
 }
 
-/// A thread runs a coroutine whose stack is in the same mapping as its own. Between both is memory that is not in memory any more at the
+/// A thread runs a coroutine whose stack is in the same mapping as its own. The memory between both stacks is inaccessible at the
 /// second hit: it is unmapped (`unmapped`), or has guard pages (`guarded`), as glibc 2.42 installs them below a stack.
 pub(super) fn beside_a_coroutine(how: &str) -> &'static str {
     const GUARD_INSTALL: libc::c_int = 102;

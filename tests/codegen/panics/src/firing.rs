@@ -9,7 +9,7 @@ use sdt_core::ops::{Framework, ProbeId};
 use sdt_framework::kernel::{Destruction, Kernel, LockQuestion, Number, Text};
 use sdt_framework::{Dtrace, Host, SpinLock};
 
-/// A kernel that knows everything, so that nothing is left out for want of an answer.
+/// A kernel that answers every query, so that no code path is unreachable.
 struct Knowing;
 
 /// A value that the compiler cannot know.
@@ -17,7 +17,7 @@ fn unknown<T>(value: T) -> T {
     black_box(value)
 }
 
-// SAFETY: nothing ever runs.
+// SAFETY: the test links this program and never runs it.
 unsafe impl Host for Knowing {
     type Lock = SpinLock<Self>;
 
@@ -138,7 +138,7 @@ extern "C" fn main(count: i32, _: *const *const c_void) -> i32 {
     }
     // SAFETY: no consumer has enabled the probe.
     unsafe { dtrace.hit(&AtomicU32::new(number), &[0; 10]) };
-    // SAFETY: it is no provider's that has a `getargval`.
+    // SAFETY: no provider of this program has a `getargval`.
     unsafe { dtrace.probe5(number, [0; 5]) };
     dtrace.tick(0, unknown(0));
     dtrace.sample(unknown(0) as usize, 0, unknown(0), unknown(0));

@@ -65,7 +65,7 @@ struct Failure<'a>(u32, &'a str);
 
 impl fmt::Display for Failure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whether there is room for it is not looked at.
+        // Ignores the result, as code may do that does not check for room.
         let _ = f.write_str(self.1);
         f.write_str(self.1)
     }

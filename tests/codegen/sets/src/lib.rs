@@ -1,5 +1,5 @@
-//! A library full of probes: 4 providers, each in a module of its own with 16 functions, each with one
-//! site. Half of the providers are declared, the others open.
+//! A library with many probes: 4 providers, each in its own module with 16 functions, each with one site. Half of the providers
+//! are declared, the others open.
 
 /// Providers in the source.
 pub const PROVIDERS: usize = 4;
@@ -36,7 +36,7 @@ pub mod first {
     functions!(open_one: a b c d e f g h i j k l m n o p);
 }
 
-/// Another, with probes of the same names.
+/// Another open provider, with probes of the same names.
 pub mod second {
     sdt_core::sdt_provider!(open_two);
     functions!(open_two: a b c d e f g h i j k l m n o p);
@@ -66,7 +66,7 @@ pub mod third {
     declared!(declared_one: a b c d e f g h i j k l m n o p, unfired);
 }
 
-/// Another, with probes of the same names.
+/// Another declared provider, with probes of the same names.
 pub mod fourth {
     declared!(declared_two: a b c d e f g h i j k l m n o p);
 }

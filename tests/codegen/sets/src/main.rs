@@ -5,17 +5,17 @@ use sdt_core::__private::record;
 
 fn main() {
     let tables = [&first::FUNCTIONS, &second::FUNCTIONS, &third::FUNCTIONS, &fourth::FUNCTIONS];
-    // Every function is called, so none may be left out.
+    // Calls every function, so that the linker keeps all of them.
     let sum = tables.into_iter().flatten().fold(0, |sum: u64, f| sum.wrapping_add(f(sum)));
     // SAFETY: this program attaches nothing.
     let sites = unsafe { record::sites() }.expect("whole records");
-    // Each record says where a nop is, and no two say the same.
+    // Each record contains the address of a nop, and no two records contain the same one.
     let mut patchpoints: Vec<_> = sites.iter().map(|site| site.patchpoint()).collect();
     patchpoints.sort_unstable();
     patchpoints.dedup();
     let nops = patchpoints.iter().filter(|address| {
-        // SAFETY: an address in this program's text, which is readable; checked by this program's
-        // not crashing.
+        // SAFETY: the address is in this program's text, which is readable. If it is not, this program crashes, which is a
+        // failure of the test.
         unsafe { *(**address as *const [u8; 5]) == sdt_core::site::ENCODING.nop.as_bytes() }
     });
     let known =

@@ -1,4 +1,4 @@
-// Included twice by main.rs, with `probe!` and `when_enabled!` meaning nothing and a site.
+// main.rs includes this file twice: once `probe!` and `when_enabled!` expand to nothing, once to a site.
 
 #[inline(never)]
 pub fn leaf_0(x: u64, y: u64) -> u64 {
@@ -260,7 +260,7 @@ pub fn costly_field(x: u64, y: u64) -> u64 {
     mix::<49>(mix::<50>(big.b, big.a), big.c)
 }
 
-/// A struct that cannot be copied, so that its address has to do.
+/// A struct that cannot be copied, so the site passes its address.
 #[inline(never)]
 pub fn costly_not_copy(x: u64, y: u64) -> u64 {
     struct Wide([u64; 3]);
@@ -278,7 +278,7 @@ pub fn kept_alive(size: u64, align: u64) -> u64 {
     made.wrapping_mul(3)
 }
 
-/// The same; passes the addresses.
+/// Like [`kept_alive`], but the site passes the addresses of the values.
 #[inline(never)]
 pub fn kept_in_memory(size: u64, align: u64) -> u64 {
     let made = opaque(size | align);
@@ -404,7 +404,7 @@ pub fn floats(x: f64, y: f64, n: u64) -> f64 {
     (z / x) * z
 }
 
-/// More vectors than there were registers before AVX-512, which this function alone may use.
+/// More vectors than the 16 registers before AVX-512, which only this function may use.
 #[target_feature(enable = "avx512f")]
 #[inline(never)]
 pub fn wide(vectors: &mut [__m512d; 24], n: u64) {

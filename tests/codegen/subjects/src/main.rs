@@ -1,5 +1,5 @@
-//! The same functions twice, without and with probes. `codegen`'s tests compile this program with the
-//! flags they are about and compare `plain::x` with `probed::x`. Running it does nothing of interest.
+//! The same functions twice, without and with probes. The tests of `codegen` compile this program with various flags, and compare
+//! `plain::x` with `probed::x`. They do not run it.
 
 use std::arch::x86_64::{__m512d, _mm512_add_pd, _mm512_set1_pd};
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use sdt_core::sdt_provider;
 /// An argument expression's side effect.
 pub static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Four words, handed around by value.
+/// Four words, passed by value.
 #[derive(Clone, Copy)]
 pub struct Big {
     a: u64,
@@ -90,7 +90,8 @@ fn mix<const K: u32>(x: u64, y: u64) -> u64 {
     (x ^ (x >> (1 + K % 61))).wrapping_mul(u64::from(0x2545_f491 + 2 * K)).wrapping_add(y)
 }
 
-/// Makes no instruction, but the optimiser does not know the result, so it does not change loops over it.
+/// Returns a value that the optimiser does not know, without an instruction. So the optimiser does not transform loops that use
+/// it.
 #[inline(always)]
 fn hide(mut x: u64) -> u64 {
     // SAFETY: does nothing.
@@ -120,7 +121,7 @@ pub struct Header {
     kind: u32,
 }
 
-/// An argument that looks like a constructor and does its work when it is handed over.
+/// An argument that looks like a constructor, and computes its value when it is converted to words.
 struct Lazily(u64);
 
 impl Value for Lazily {

@@ -1,4 +1,4 @@
-//! Compiles the programs that the tests take apart.
+//! Compiles the programs that the tests disassemble.
 #![allow(dead_code, reason = "every test uses its part")]
 
 use std::path::Path;
@@ -14,17 +14,17 @@ use codegen::Image;
 pub struct Build<'a> {
     /// Package, whose program has the same name.
     pub package: &'a str,
-    /// Options of rustc, for the program and all that it depends on.
+    /// Options of rustc for the program and all its dependencies.
     pub rustflags: &'a [&'a str],
-    /// Options of rustc for the program alone: what it depends on is not compiled again for them.
+    /// Options of rustc for the program alone. They do not make cargo compile the dependencies again.
     pub own: &'a [&'a str],
     /// Settings of the profile, as in a manifest. Cargo compiles macros and build scripts again for each value of `lto`.
     pub profile: &'a [&'a str],
 }
 
-/// What kernels and the tests' decoder want of every build: addresses that are known when it is linked, and no red zone. The crates
-/// that a program depends on also carry what link-time optimisation needs. Whether there is any is then an [option](Build::own) of
-/// the program alone. All tests that can take these options do: cargo compiles the crates once for each set of options.
+/// The options of every build. Kernels and the decoder of the tests need addresses that are fixed at link time, and no red zone.
+/// The dependencies contain bitcode, so that link-time optimisation is an [option](Build::own) of the program alone. All tests
+/// use the same options if they can: cargo compiles the dependencies once for each set of options.
 pub const KERNEL_LIKE: [&str; 4] = [
     "-Crelocation-model=static",
     "-Cno-redzone=yes",
@@ -32,7 +32,7 @@ pub const KERNEL_LIKE: [&str; 4] = [
     "-Cembed-bitcode=yes",
 ];
 
-/// The profile of every build, for the same reason.
+/// The profile of every build, so that cargo compiles the dependencies once.
 pub const PROFILE: [&str; 3] = ["opt-level=3", "codegen-units=1", "panic=\"abort\""];
 
 /// The workspace's root folder.
@@ -40,7 +40,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/codegen is two down")
 }
 
-/// The triple of this machine. Naming it keeps `rustflags` from the build's own tools.
+/// Returns the triple of this machine. With an explicit target, cargo does not apply `rustflags` to build scripts and macros.
 fn triple() -> &'static str {
     static TRIPLE: OnceLock<String> = OnceLock::new();
     TRIPLE.get_or_init(|| {
@@ -52,13 +52,13 @@ fn triple() -> &'static str {
 }
 
 impl Build<'_> {
-    /// Compiles, and hands the program to `with` before another build can replace it. The target folder is the one in which modules
-    /// are compiled, with the same macros.
+    /// Compiles, and calls `with` with the path of the program before another build can replace it. The target folder is that of
+    /// modules, with the same compiled macros.
     pub fn then<T>(&self, with: impl FnOnce(&Path) -> T) -> T {
         self.try_then(with).unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// The same; returns cargo's messages on failure.
+    /// Does the same as [`then`](Self::then), but returns cargo's messages if the build fails.
     pub fn try_then<T>(&self, with: impl FnOnce(&Path) -> T) -> Result<T, String> {
         let project = Project::new(root().to_owned(), root().join("build"));
         let target = project.cargo_target();

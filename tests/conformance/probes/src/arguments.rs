@@ -100,7 +100,7 @@ macro_rules! carried {
             sdt_probe!(open::$name, $carried);
         }
     };
-    // Arguments whose type is only in the declaration.
+    // Only a declared provider can have these arguments: their type is in the declaration.
     (@open $name:ident $value:ident $given:ty, $carried:expr, [$native:literal]) => {};
 }
 

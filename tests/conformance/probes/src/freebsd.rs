@@ -1,4 +1,4 @@
-//! A module, for its metadata, and what the bindings know of the kernel's structures.
+//! A module, whose metadata and offsets of kernel structures the tests compare with C.
 
 #[allow(dead_code, reason = "only its offsets are looked at")]
 #[path = "../../../../kmod-example/src/freebsd/eventhandler.rs"]
@@ -27,7 +27,7 @@ impl Module for Conformance {
     }
 }
 
-/// Offsets, which are in no structure of Rust's: of `image_params.args` and `image_args.fname`.
+/// The offsets of `image_params.args` and `image_args.fname`, which no Rust structure declares.
 #[unsafe(no_mangle)]
 static EXEC_OFFSETS: [usize; 2] = match exec::OFFSETS {
     Some((args, fname)) => [args, fname],

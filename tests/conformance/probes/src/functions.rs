@@ -1,10 +1,10 @@
-// Included twice by lib.rs, with `probe!` meaning nothing and a site. The same as ../../c/functions.c.
+// lib.rs includes this file twice: once `probe!` expands to nothing, once to a site. ../../c/functions.c has the same functions.
 
 unsafe extern "C" {
     safe fn opaque(x: u64) -> u64;
 }
 
-/// Some arithmetic, another one for each `K`: no two functions are merged, and none has constants to share.
+/// Some arithmetic, different for each `K`, so that functions are not merged and do not share constants.
 #[inline(always)]
 fn mix<const K: u64>(x: u64, y: u64) -> u64 {
     (x << (1 + K)).wrapping_add(x) ^ (y >> (7 + K))

@@ -1,5 +1,5 @@
-//! Functions with values in registers that kernels do not use, or in all there are, for hosts that are no modules; each
-//! without its probe as well.
+//! Functions for hosts that are not kernel modules. They keep values in registers that kernels do not use, or in all registers.
+//! Each also exists without its probe.
 
 use core::arch::asm;
 
@@ -8,7 +8,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(hosts);
 
-/// The contents of a site of this target.
+/// The encoding of sites on this target.
 #[unsafe(no_mangle)]
 static HOST_ENCODING: Encoding = sdt_core::site::ENCODING;
 

@@ -1,5 +1,5 @@
-// Included twice by lib.rs, behind functions.rs: the kinds of functions whose frames a compiler would set up
-// elsewhere than at their entry, if it may.
+// lib.rs includes this file twice, after functions.rs. These are kinds of functions whose frames a compiler would not set up at
+// their entry, unless options forbid it.
 
 macro_rules! kind {
     ($name:literal ($($arg:ident: $type:ty),*) $body:block) => {
@@ -120,7 +120,7 @@ kind!("kind_enabled_group" (a: u64, b: u64) {
     mix::<17>(a, b)
 });
 
-/// Of more than 504 bytes: RISC-V's short instructions cannot save at the end of such a frame.
+/// A frame of more than 504 bytes: RISC-V's short instructions cannot save registers at the end of such a frame.
 const _: () = {
     #[unsafe(export_name = symbol!("kind_large_frame"))]
     extern "C" fn large_frame(a: u64, b: u64) -> u64 {

@@ -34,7 +34,7 @@ sdt_provider! {
 
 #[cfg(feature = "six")]
 sdt_provider! {
-    /// The same, of six arguments.
+    /// Like `sides`, with six arguments.
     sides_of_15 {
         /// Six arguments.
         fn six(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64);
@@ -72,7 +72,7 @@ pub mod plain {
     include!("kinds.rs");
 }
 
-/// The same with them.
+/// The same functions, with their probes.
 pub mod probed {
     #[cfg(feature = "six")]
     use super::sides_of_15;

@@ -4,16 +4,16 @@ use sdt_core::sdt_provider;
 
 sdt_provider! {
     much {
-        /// One more than FreeBSD carried before 15.
+        /// One argument more than FreeBSD's own sdt supported before 15.
         fn six(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64);
-        /// One more than its own sdt carries since.
+        /// One argument more than FreeBSD's own sdt supports since 15.
         fn seven(a: u64, b: u64, c: u64, d: u64, e: u64, f: &str);
     }
 }
 
 sdt_provider! {
     fbt {
-        /// Not the kernel's.
+        /// The name of this provider is one of the kernel's.
         fn entry();
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn decode(code: &[u8]) -> Option<Instruction> {
 /// `stp x29, x30, [sp ...]`, `ldp x29, x30, [sp ...]`, and `add x29, sp, #n`, which is `mov` too.
 const fn is_frame(word: u32) -> bool {
     let registers = [bits(word, 0, 5), bits(word, 5, 5), bits(word, 10, 5)];
-    // LDP and STP of two 64-bit registers; their forms are in bits 23 and 24, which of them it is in bit 22.
+    // LDP and STP of two 64-bit registers. Bits 23 and 24 contain the form; bit 22 distinguishes load from store.
     let pair = bits(word, 25, 7) == 0b101_0100 && matches!(registers, [29, 31, 30]);
     let add = bits(word, 22, 10) == 0b10_0100_0100 && matches!(registers, [29, 31, _]);
     pair || add

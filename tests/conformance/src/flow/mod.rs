@@ -36,7 +36,7 @@ pub struct Instruction {
     pub frame: bool,
 }
 
-/// The first of some instructions.
+/// Decodes the first instruction of some code.
 pub fn decode(arch: Arch, code: &[u8]) -> Option<Instruction> {
     match arch {
         Arch::X86_64 => x86_64::decode(code),
@@ -45,7 +45,7 @@ pub fn decode(arch: Arch, code: &[u8]) -> Option<Instruction> {
     }
 }
 
-/// The lowest `bits` of a number, as a signed one.
+/// Returns the lowest `bits` of a number as a signed number.
 const fn signed(value: u32, bits: u32) -> i64 {
     ((value << (32 - bits)) as i32 >> (32 - bits)) as i64
 }

@@ -1,5 +1,5 @@
-//! The example module on every route: the check finds nothing in it, and passes a changed copy only if a kernel loads it as it
-//! loads the original.
+//! The example module on every route: the check has no findings for it, and passes a changed copy only if a kernel loads the copy
+//! in the same way as the original.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use sdt_fuzz::flips::{Kind, Machine, Subject};
 
 /// Changed copies of each module; with `cargo xtask test --all`, four times as many.
 const CHANGES: usize = 250;
-/// One of so many changes may pass: those of bytes that a kernel does not load, such as those of the seal's mark.
+/// One in this number of changes may pass: changes of bytes that a kernel does not load, such as the mark of the seal.
 const FEW: usize = 50;
 
 /// The example for a release of FreeBSD, by each route.
@@ -33,7 +33,7 @@ fn illumos() -> Vec<Module> {
     vec![native, jump, gate, companion]
 }
 
-/// Builds a module, in which the check finds nothing.
+/// Builds a module, and checks that the check has no findings for it.
 fn build(module: &Module, name: String, kind: Kind) -> Subject {
     let (path, findings) = module.build_for(None, &Kernel::unknown()).unwrap();
     assert_eq!(findings, [], "{name}");

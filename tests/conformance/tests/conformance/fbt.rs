@@ -1,5 +1,5 @@
-//! A probe takes none of fbt's away: by each system's own rule, the entry of a function is where the function begins,
-//! and its returns are found.
+//! A probe in a function does not prevent the probes of fbt: by each system's own rule, fbt finds the entry at the start of the
+//! function, and all its returns.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn returns(unit: &Unit, function: &Function) -> BTreeSet<u64> {
     found
 }
 
-/// Looks at each function as fbt does: with its probe, and without.
+/// Applies the rule of fbt to each function, with its probe and without it.
 fn all_are_kept(arch: Arch, build: Build) {
     let unit = Unit::parse(&rust(arch, build).probes).unwrap();
     let ours = |function: &&Function| {

@@ -1,5 +1,5 @@
-//! Hosts that are no kernel modules: registers that kernels do not use, and instruction sets that FreeBSD does not run
-//! on.
+//! Hosts that are not kernel modules: they use registers that kernels do not use, and instruction sets that FreeBSD does not
+//! support.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn unit(arch: Arch, build: Build) -> Unit {
     Unit::parse(&rust(arch, build).probes).unwrap()
 }
 
-/// The instructions of four bytes at these offsets of a function.
+/// Returns the four-byte instructions at these offsets of a function.
 fn words(unit: &Unit, function: &Function, code: &BTreeMap<u64, u64>) -> Vec<u32> {
     let word = |(&offset, &len): (&u64, &u64)| {
         let at = function.start.after(offset - function.start.offset);
@@ -49,7 +49,7 @@ fn words(unit: &Unit, function: &Function, code: &BTreeMap<u64, u64>) -> Vec<u32
     code.iter().filter_map(word).collect()
 }
 
-/// The sites: where their nops are, and their cold code.
+/// Returns the places of each site: its nop and its cold code.
 fn sites(unit: &Unit) -> Vec<[Place; 2]> {
     let records = unit.pieces("sdt_sites").flat_map(|(section, start)| {
         let starts = (0..section.bytes.len() as u64).step_by(SITE_LEN);
@@ -115,7 +115,8 @@ fn reads(word: u32, register: u32) -> bool {
     }
 }
 
-/// Returns whether it writes one: by the same tables, as far as compilers save and restore.
+/// Returns whether an instruction writes a general register, according to the same tables. Covers the instructions with which
+/// compilers save and restore registers.
 fn writes(word: u32, register: u32) -> bool {
     let is = |low| bits(word, low, 5) == register;
     match bits(word, 25, 4) {
@@ -127,7 +128,7 @@ fn writes(word: u32, register: u32) -> bool {
     }
 }
 
-/// A function that has v8 to v15 to preserve would save them where it is entered, probe or not.
+/// A function that must preserve v8 to v15 saves them at its entry, even while its probe is disabled. A site must not cause this.
 #[test]
 fn vector_registers_cost_the_hot_path_nothing() {
     let preserved = |word: &u32| stored_vectors(*word).iter().any(|v| (8..16).contains(v));
@@ -137,7 +138,7 @@ fn vector_registers_cost_the_hot_path_nothing() {
             (parts(&unit, "plain_host_floats"), parts(&unit, "host_floats"));
         assert!(!plain.iter().any(preserved), "{build:?}: {plain:08x?}");
         assert!(!hot.iter().any(preserved), "{build:?}: {hot:08x?}");
-        // Those that a callee may change are saved there.
+        // The cold block saves the registers that a callee may change.
         assert!(
             cold.iter().any(|word| !stored_vectors(*word).is_empty()),
             "{build:?}: {cold:08x?}"
@@ -150,7 +151,7 @@ fn vector_registers_cost_the_hot_path_nothing() {
     assert!(!cold.is_empty());
 }
 
-/// What a callee may change of v8 to v15, the thunk preserves: the upper halves.
+/// The thunk preserves the parts of v8 to v15 that a called function may change: their upper halves.
 #[test]
 fn thunks_preserve_what_functions_preserve_in_part() {
     // `stp q8, q9`, ... and `ldp`, with any offset and form.
@@ -179,8 +180,8 @@ fn thunks_preserve_what_functions_preserve_in_part() {
     }
 }
 
-/// A linker may put a veneer between a `bl` and the thunk, which changes x16 and x17; x18 is a register like others
-/// here.
+/// A linker may put a veneer between a `bl` and the thunk, which changes x16 and x17. On this target, x18 is an ordinary
+/// register.
 #[test]
 fn what_a_veneer_changes_is_not_alive_behind_it() {
     let unit = unit(Arch::Aarch64, NEON);
@@ -189,7 +190,7 @@ fn what_a_veneer_changes_is_not_alive_behind_it() {
     let code = words(&unit, function, &code);
     let [hot, cold] = parts(&unit, "host_words");
     let call = cold.iter().position(|word| bits(*word, 26, 6) == 0b100101).expect("a bl");
-    // Behind the call, and where that leads back to: behind the site.
+    // The code after the call, and the code to which the cold block returns: after the site.
     let site = hot.iter().position(|word| *word == NOP).expect("a site");
     let behind = [&cold[call + 1..], &hot[site + 1..]].concat();
     for register in [16, 17, 18] {
@@ -199,7 +200,7 @@ fn what_a_veneer_changes_is_not_alive_behind_it() {
     }
 }
 
-/// Landing pads and signed return addresses: fbt finds the entries all the same, and sites are one nop.
+/// Landing pads and signed return addresses: fbt still finds the entries, and sites are one nop.
 #[test]
 fn sites_among_landing_pads() {
     const BTI_C: u32 = 0xd503_245f;
@@ -220,7 +221,7 @@ fn sites_among_landing_pads() {
     }
 }
 
-/// Without 2-byte instructions there is no 2-byte breakpoint, and a site can be stored to as a whole.
+/// Without 2-byte instructions there is no 2-byte breakpoint, and the whole site is replaced by one store.
 #[test]
 fn a_machine_without_c() {
     let has = |unit: &Unit, code: &[u8]| {

@@ -55,7 +55,7 @@ fn modules_in_c_may_use_all_that_there_is() {
     }
 }
 
-/// With all symbols of the kernel, the check reports none; without one, it reports that one.
+/// With all symbols of the kernel, the check reports none as missing. If one symbol is left out, it reports this symbol.
 fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &str) {
     let mut names: Vec<_> = object_imports(image);
     names.sort();
@@ -71,7 +71,7 @@ fn judged_by_its_kernel(image: &[u8], summary: &check::FreeBsdSummary, what: &st
         |rule: Rule| matches!(rule, Rule::Undefined | Rule::UnaskedModule | Rule::Unasked);
     let said = unresolved(&whole);
     assert!(!said.iter().any(|of| is_about_symbols(of.rule)), "{what}: {said:#?}");
-    // Those that relocations use; the loader asks for no others.
+    // The symbols that relocations use. The loader looks up no others.
     let symbols = unresolved(&kernel(&[])).into_iter().filter(|of| is_about_symbols(of.rule));
     let Some(Place::Symbol(lost)) = symbols.map(|finding| finding.place).next() else { return };
     names.retain(|name| *name != lost);

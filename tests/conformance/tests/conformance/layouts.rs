@@ -1,4 +1,4 @@
-//! Size, alignment and every offset of what modules share with the kernel.
+//! Compares the size, alignment and all offsets of the structures that modules share with the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use conformance::unit::Unit;
 
 use crate::{c, rust, zig};
 
-/// A structure of C's and what it is in Rust: only names, no numbers.
+/// A structure in C, and its counterpart in Rust: names only, no numbers.
 struct Shared {
     c: &'static str,
     rust: &'static str,
@@ -131,7 +131,7 @@ const PROBE_WITHOUT_TRACEPOINTS: Shared = Shared {
     ..PROBE
 };
 
-/// Of the provider route, by architecture.
+/// The trap frame that the provider route uses, by architecture.
 const fn trap_frame(arch: Arch) -> Shared {
     Shared {
         c: "trapframe",
@@ -165,7 +165,7 @@ fn c_layouts(freebsd: u32, arch: Arch) -> Option<Layouts> {
 }
 
 impl Shared {
-    /// Compares the two.
+    /// Compares the structure in C with that in Rust.
     fn check(&self, about: &str, c: &Layouts, rust: &Layouts) {
         let about = format!("{about}: struct {} and {}", self.c, self.rust);
         let c = c.get(self.c).unwrap_or_else(|| panic!("{about}: not in C"));
@@ -253,15 +253,15 @@ fn fields(list: &[(&str, u64, u64)]) -> BTreeMap<String, Field> {
     list.iter().map(field).collect()
 }
 
-/// What no headers can be had of: as it was read in the sources of those releases.
+/// Compares a structure of releases whose headers are not available with a layout that was copied from their sources.
 fn check_written(rust: &Layouts, name: &str, size: u64, align: u64, list: &[(&str, u64, u64)]) {
     let layout = rust.get(name).unwrap_or_else(|| panic!("no {name}"));
     let written = Layout { size, align: Some(align), fields: fields(list) };
     assert_eq!(*layout, written, "{name}");
 }
 
-/// `sys/sys/sdt.h` of 10.2, 10.4, 11.0, 12.1 and 13-CURRENT: one layout in all of them. `sys/sys/kernel.h`: before
-/// 14 a SYSINIT was no element of a list.
+/// `sys/sys/sdt.h` of 10.2, 10.4, 11.0, 12.1 and 13-CURRENT have the same layout. In `sys/sys/kernel.h` before 14, a SYSINIT has
+/// no list entry.
 #[test]
 fn structures_before_14() {
     for arch in Arch::ALL {

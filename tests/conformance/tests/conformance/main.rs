@@ -19,7 +19,7 @@ use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build, Rust};
 use harness::zig::Zig;
 
-/// The C compiler with the headers of a release; nothing where it cannot be fetched.
+/// Returns the C compiler with the headers of a release; `None` if it cannot be fetched.
 fn zig(freebsd: u32) -> Option<Zig> {
     Zig::for_tests(freebsd).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -22,10 +22,10 @@ fn modules_are_of_the_same_parts() {
             let summary =
                 check::freebsd_module(&fs::read(file).unwrap(), check::Against::default()).unwrap();
             assert_eq!(summary.release.major(), 15, "{arch}: {summary}");
-            // Their sizes are their own affair, and so is the lowest version of the release.
+            // The sizes differ, and so does the lowest version of the release.
             FreeBsdSummary { size: 0, release: FreeBsd::default(), ..summary }
         });
-        // What a C compiler does to frames is its own affair, too; modules in Rust keep them where fbt looks.
+        // A C compiler may move frames, which causes warnings. Modules in Rust keep frames where fbt expects them.
         assert_eq!(rust.warnings, [], "{arch}");
         let c = FreeBsdSummary { warnings: Vec::new(), ..c };
         assert_eq!(c, rust, "{arch}");

@@ -14,7 +14,7 @@ use conformance::unit::{Function, Unit};
 pub(crate) struct Hot {
     pub(crate) nops: usize,
     pub(crate) returns: usize,
-    /// With room on the stack for what the cold block keeps there, each makes it and takes it away.
+    /// Other instructions. If the cold block needs room on the stack, these reserve and release it.
     pub(crate) others: usize,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn hot(unit: &Unit, function: &Function) -> Hot {
     hot
 }
 
-/// Instructions of the frame that makes room on the stack, by architecture: at the entry and in front of the return.
+/// Returns the number of instructions that reserve and release room on the stack: at the entry and before the return.
 pub(crate) fn room(arch: Arch) -> usize {
     match arch {
         Arch::X86_64 => 2,

@@ -1,4 +1,4 @@
-//! Every record that the linker sets lead to.
+//! Compares all records that are reachable from the linker sets.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ fn count(records: &Records) -> [usize; 4] {
     count
 }
 
-/// Bytes, pointers with their relocations and what they point to, and protection of every record; how many there
-/// are.
+/// Compares the bytes, the pointers with their relocations and targets, and the protection of every record. Returns the number of
+/// records of each kind.
 fn compare(freebsd: u32, arch: Arch) -> Option<[usize; 4]> {
     let zig = zig(freebsd)?;
     let layouts: BTreeMap<_, _> = layouts(&c(&zig, arch, "layouts.c", &["-g"])).unwrap();

@@ -1,5 +1,6 @@
-//! What one route carries and another does not is refused where it is declared, by an error that names the route. (What all
-//! refuse is in the tests of `sdt-core`, names that are too long on illumos in those of `illumos-stress`.)
+//! A declaration that one route supports and another does not is a compile error on the other, which names the route. (The tests
+//! of `sdt-core` contain the declarations that all routes refuse, and those of `illumos-stress` the names that are too long on
+//! illumos.)
 
 use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};

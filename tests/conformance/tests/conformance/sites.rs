@@ -1,4 +1,4 @@
-//! The instruction at a site, and what the site costs.
+//! Compares the instruction at a site, and the costs of a site, with C.
 
 use cargo_sdt::internal::arch::Arch;
 use conformance::code::{nops, size};
@@ -10,7 +10,7 @@ use conformance::unit::Unit;
 
 use crate::{c, rust, zig};
 
-/// The kernel overwrites so many bytes of a site (`sys/*/*/sdt_machdep.c`).
+/// Returns the number of bytes of a site that the kernel overwrites (`sys/*/*/sdt_machdep.c`).
 const fn patched(arch: Arch) -> u64 {
     match arch {
         Arch::X86_64 => 5,
@@ -18,10 +18,9 @@ const fn patched(arch: Arch) -> u64 {
     }
 }
 
-/// As many bytes as the kernel overwrites, and nothing that does something. On amd64 which nops they are has
-/// changed in FreeBSD: one of five bytes, `nopw (%rax,%rax)`, in these headers, five of one byte in later ones; the
-/// kernel restores five of one byte. Ours is one instruction, so that no thread can be in the middle of it when
-/// it is patched first.
+/// A site has as many bytes as the kernel overwrites, and they are nops. On amd64, the nops differ between versions of FreeBSD:
+/// one of five bytes, `nopw (%rax,%rax)`, in these headers, and five of one byte in later ones; the kernel restores five of one
+/// byte. A site in Rust is one instruction, so that no thread can be in the middle of it when it is patched for the first time.
 #[test]
 fn a_site_is_what_the_kernel_patches() {
     let Some(zig) = zig(15) else { return };
@@ -67,7 +66,7 @@ fn a_disabled_site_costs_no_more_than_cs() {
         assert_eq!(rows.len(), 14);
         for row in rows {
             assert_eq!(row.rust.frame, 0, "{arch}: {row:?}");
-            // Moves, for arguments that nothing else needs any more at the site.
+            // The compiler may add moves of arguments that have no other use at the site.
             let most = if row.kind == "leaf" { 3 } else { 1 };
             assert!((1..=most).contains(&row.rust.instructions), "{arch}: {row:?}");
             assert!(row.rust.instructions <= row.c.instructions, "{arch}: {row:?}");

@@ -5,20 +5,20 @@
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider! {
-    /// With conditions that hold, and such as do not.
+    /// Conditions that are true, and conditions that are false.
     pub disk {
-        /// Always there.
+        /// Exists without a condition.
         fn always(bytes: u64);
-        /// There.
+        /// Exists.
         #[cfg(all())]
         fn there(bytes: u64);
-        /// Not there: nor is its type, or anything else that it would need.
+        /// Does not exist, and neither do the types that it names.
         #[cfg(any())]
         fn absent(unknown: &NoSuchType, again: NoSuchType);
         /// One of two.
         #[cfg(any())]
         fn one(bytes: u64);
-        /// The other, which takes something else and has another name.
+        /// The other one, which has other arguments and another name.
         #[cfg(not(any()))]
         #[name = "other_one"]
         fn one(first: u8, second: u8);

@@ -1,4 +1,4 @@
-//! Structs that have to be describable, in all places.
+//! Structs of all forms for which `CType` can be derived, in all places.
 #![deny(warnings)]
 #![deny(clippy::all)]
 

@@ -99,7 +99,7 @@ fn main() {
             "enum side => enum hand"
         ]
     );
-    // The second word stays what it is.
+    // The type of the second word does not change.
     assert_eq!(
         types(&typed::two_words),
         ["char * => string", "size_t => size_t", "uint8_t * => char *", "size_t => size_t"]

@@ -19,7 +19,7 @@ sdt_provider! {
         /// No arguments.
         fn nothing();
         fn borrowed(text: &CStr, number: Option<&u32>,);
-        /// As those write it who know USDT.
+        /// A name with two underscores, as USDT users write it.
         fn order__start(number: u32);
     }
 }
@@ -49,7 +49,7 @@ fn fallible(text: &str) -> Result<u32, core::num::ParseIntError> {
 }
 
 unsafe fn dangerous(p: *const u32) {
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees that the pointer is valid.
     sdt_probe!(plain::dangerous, unsafe { *p });
 }
 
@@ -70,7 +70,7 @@ fn of_statics() {
     sdt_probe!(lasting::borrowed, &LIMIT);
 }
 
-// Arguments have whatever names they have.
+// Arguments may have any names.
 sdt_provider! {
     lasting {
         fn borrowed(limit: &'static u32);
@@ -117,7 +117,7 @@ fn main() {
     of_statics();
     of_any_name();
     fallible("7").unwrap();
-    // SAFETY: a good pointer.
+    // SAFETY: the pointer comes from a reference.
     unsafe { dangerous(&n) };
     drop(asynchronous(n));
 }

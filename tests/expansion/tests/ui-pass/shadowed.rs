@@ -1,4 +1,5 @@
-//! What the macros name is theirs, whatever the crate calls so; and they compile where `unsafe` is forbidden.
+//! The macros use their own items, even if the crate defines items with the same names. They also compile where `unsafe` is
+//! forbidden.
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
 #![deny(warnings, unused_qualifications)]

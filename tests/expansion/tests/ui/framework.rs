@@ -1,4 +1,4 @@
-//! What a framework takes on trust cannot be said without `unsafe`.
+//! Safe code cannot make the promises on which a framework relies.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;

@@ -1,4 +1,4 @@
-//! What the macros expand to is not for safe code, by whatever name it can be reached.
+//! Safe code cannot call the hidden macros to which the macros expand, under any path.
 
 static FAKE: [usize; 16] = [0x41; 16];
 

@@ -1,4 +1,4 @@
-//! Who calls what the macros expand to writes `unsafe`, which can be forbidden. (That lint comes when all else is right.)
+//! Calls of the hidden macros need `unsafe`, which a crate can forbid. (The lint is reported if there is no other error.)
 #![forbid(unsafe_code)]
 
 use sdt_core::__private::Promise;
@@ -14,7 +14,7 @@ fn main() {
     sdt_core::__sdt_site!(@site FAKE, "", {});
     sdt_core::__sdt_asm!(("ud2",));
 
-    // Not these.
+    // These uses need no `unsafe`.
     sdt_probe!(open::cheap, 1);
     sdt_probe!(open::costly, u64::from(1u32));
     _ = sdt_enabled!(open::cheap);

@@ -1,4 +1,4 @@
-//! Only `unsafe` code can make the promise of the hidden macros, and only probes are in the sets.
+//! Only `unsafe` code can make the promise of the hidden macros, so safe code cannot add records to the sets.
 
 sdt_core::__sdt_leave! { @probe pub WRONG = [0x41usize; 11] }
 

@@ -1,4 +1,4 @@
-//! What a site is made of has no names for others.
+//! Other code cannot name the parts of a site.
 
 use sdt_core::{sdt_probe, sdt_provider};
 

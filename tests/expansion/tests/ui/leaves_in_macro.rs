@@ -1,4 +1,4 @@
-//! What a macro in an argument does cannot be seen, so that it must not leave the function.
+//! `sdt_probe!` cannot see into a macro in an argument, so that macro must not leave the function.
 
 use sdt_core::{sdt_probe, sdt_provider};
 

@@ -1,4 +1,4 @@
-//! What needs `unsafe` needs it in an argument, too: the macros' own blocks are not around it.
+//! Unsafe operations need `unsafe` in an argument, too: the macros do not enclose arguments in `unsafe` blocks.
 
 use sdt_core::{sdt_probe, sdt_provider};
 
@@ -36,7 +36,7 @@ fn statics() {
     sdt_probe!(open::in_place, changing);
     sdt_probe!(open::apart, same(changing));
     sdt_probe!(open::borrowed, core::ptr::from_ref(&changing));
-    // In one of two places only.
+    // Only one of the two uses is in an `unsafe` block.
     sdt_probe!(open::both, unsafe { dangerous(changing) } + same(changing));
 }
 

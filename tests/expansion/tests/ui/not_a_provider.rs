@@ -1,4 +1,4 @@
-//! Derived by `sdt_provider!` alone.
+//! Only `sdt_provider!` may use this derive macro.
 
 #[derive(sdt_core::__private::__SdtProvider)]
 struct NoProvider {

@@ -1,4 +1,4 @@
-//! Enabling is for the framework alone: an enabling that it does not know of would outlive the attachment.
+//! Only the framework can enable probes: an enabling without the framework would outlive the attachment.
 #![forbid(unsafe_code)]
 
 use sdt_core::{patch, sdt_provider};

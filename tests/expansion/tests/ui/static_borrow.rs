@@ -1,4 +1,4 @@
-//! What lives as long as the function is not `'static`, wherever the argument is evaluated.
+//! A borrow of a local is not `'static`, wherever the argument is evaluated.
 
 use sdt_core::{sdt_probe, sdt_provider};
 

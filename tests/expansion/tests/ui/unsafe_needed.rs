@@ -1,4 +1,4 @@
-//! What a host has to promise something for is not for safe code.
+//! Functions that need a promise of the host are not available to safe code.
 #![forbid(unsafe_code)]
 
 use sdt_core::patch::{self, Mode};

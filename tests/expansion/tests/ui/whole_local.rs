@@ -1,4 +1,4 @@
-//! What an argument with a call asks for beyond what it names, as `sdt_probe!` says: the whole local, and its type.
+//! An argument with a call needs the whole local, and its type, as the documentation of `sdt_probe!` explains.
 
 use sdt_core::{sdt_probe, sdt_provider};
 

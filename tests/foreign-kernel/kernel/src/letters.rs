@@ -36,7 +36,7 @@ pub static DESKS: [Desk; CPUS] = [const {
 pub fn work(cpu: usize) {
     let Desk { to_send, sent, received, inbox } = &DESKS[cpu];
     let to = (cpu + 1) % CPUS;
-    // The shell may say another number meanwhile.
+    // The shell may change the number meanwhile.
     let less = |to_send: u64| to_send.checked_sub(1);
     if DESKS[to].inbox.lock().len() < 64 && to_send.fetch_update(Relaxed, Relaxed, less).is_ok() {
         sent.fetch_add(1, Relaxed);

@@ -25,7 +25,7 @@ pub fn cpu() -> usize {
 
 /// The clock, in cycles of the timestamp counter: QEMU's has a GHz.
 pub fn now() -> u64 {
-    // SAFETY: every CPU of 64 bits has it.
+    // SAFETY: every 64-bit CPU has a timestamp counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -46,7 +46,7 @@ pub fn start(cpu: usize) {
 /// Starts the other CPUs, and waits until they have come up.
 pub fn start_others() {
     let page = boot::place_start();
-    // SAFETY: they have run nothing yet, and their start is there. They are told twice, 10 ms apart.
+    // SAFETY: the other CPUs have executed nothing yet, and their start code is in place. They get the signal twice, 10 ms apart.
     unsafe {
         apic().send_init_ipi_all();
         let then = now() + 10_000_000;
@@ -69,7 +69,7 @@ fn apic() -> LocalApic {
     let mut apic = LocalApicBuilder::new();
     apic.timer_vector(TIMER.into()).error_vector(34).spurious_vector(63);
     apic.timer_divide(TimerDivide::Div16).timer_initial(625_000);
-    // SAFETY: boot.rs has mapped its registers where they are.
+    // SAFETY: boot.rs has mapped the registers at this address.
     apic.set_xapic_base(unsafe { xapic_base() });
     apic.build().expect("nothing is left out")
 }

@@ -61,7 +61,7 @@ extern "C" fn kernel_main(cpu: usize) -> ! {
 /// A serial port of a PC.
 type Port = Uart16550Tty<PioBackend>;
 
-/// The one at this address, if it is there.
+/// Returns the serial port at this address, if it exists.
 fn port(address: u16) -> Option<Port> {
     // SAFETY: each port is opened once; after a panic, the code that had it does not run again.
     let mut uart = unsafe { Uart16550::new_port(address) }.ok()?;

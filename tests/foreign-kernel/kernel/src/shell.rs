@@ -1,4 +1,4 @@
-//! A shell on the second serial port: `send COUNT`, `count`, and what `Console` knows.
+//! A shell on the second serial port: `send COUNT`, `count`, and the commands of `Console`.
 
 use alloc::string::String;
 use core::fmt::Write as _;

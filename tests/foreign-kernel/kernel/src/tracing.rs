@@ -12,7 +12,7 @@ use x86_64::instructions::interrupts;
 use crate::Port;
 use crate::machine::{CPUS, call_others, cpu, fault, now};
 
-/// What tracing asks of this kernel.
+/// The functions of this kernel that tracing calls.
 pub struct Kernel;
 
 // SAFETY: no thread leaves its CPU; the interrupt of `call_others` calls `TRACING.called`.
@@ -49,7 +49,7 @@ static READABLE: Readable = unsafe { Readable::new(&[0x20_0000..128 << 20]) };
 /// DTrace, as far as this kernel has it.
 pub static TRACING: Tracing<Kernel, CPUS> = Tracing::new(c"kernel");
 
-/// What traces from this kernel's shell.
+/// The consumer in this kernel's shell.
 pub type Tracer = Console<'static>;
 
 sdt_core::breakpoint_entry! {

@@ -8,15 +8,15 @@ use arbitrary::Arbitrary;
 /// A declaration. Its numbers refer to the declarations before it, and sometimes to itself.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Part {
-    /// A struct or union with two members, and so many more, each with the one before in it twice.
+    /// A struct or union with two members, and `count` more, each of which contains the previous one twice.
     Pairs { union: bool, of: u8, count: u8 },
     /// The same as a table.
     Table { union: bool, of: u8, count: u8, size: u8 },
-    /// Names, arrays and pointers, each of the one before.
+    /// Names, arrays and pointers, each of the previous type.
     Names { array: bool, pointer: bool, of: u8, count: u8 },
     /// A type that is mentioned before it is defined.
     Forward { of: u8 },
-    /// Inlines, each of the one before, twice or once.
+    /// Inlines, each of which uses the previous one twice or once.
     Inlines { twice: bool, of: u8, count: u8 },
     /// A translator from a pointer to a type.
     Translator { from: u8, inline: u8 },
@@ -79,7 +79,7 @@ impl Made {
         self.text.extend(format!("text\t{line}\n").bytes());
     }
 
-    /// The number of a new type, and that of one before.
+    /// Returns the number of a new type, and the number of an earlier type.
     fn next_type(&mut self, of: u8) -> (usize, usize) {
         let of = usize::from(of) % (self.types + 1);
         self.types += 1;

@@ -20,11 +20,11 @@ use sdt_framework::{Config, Dtrace, Rights};
 
 use crate::server::{Machine, Small};
 
-/// A program, and its effects here.
+/// A program, and the effects that it may have.
 pub(super) struct Scenario {
     program: &'static str,
     mode: Mode,
-    /// The kernel has enabled it by itself.
+    /// Whether the kernel has enabled the program without a consumer.
     claimed: bool,
     /// The requests to the output, in order.
     pub orders: &'static [&'static str],
@@ -102,7 +102,8 @@ impl Scenario {
 pub(super) struct Told(HashMap<String, Vec<Vec<u8>>>);
 
 impl Told {
-    /// The content of the answer, the last one if it was not asked so often; none if it was never asked.
+    /// Returns the content of the recorded answer to a request: of the answer number `times`, or of the last one if there are
+    /// fewer. Empty if the request was never made.
     pub(super) fn answer(&self, asked: &str, times: usize) -> Vec<u8> {
         let all = self.0.get(asked).map(Vec::as_slice).unwrap_or_default();
         all.get(times)
@@ -123,7 +124,7 @@ pub(super) fn asked(frame: &Frame<'_>) -> String {
         Ok((Request::Program { size, at, bytes }, _)) => {
             format!("program {}", at as usize + bytes.len() == size as usize)
         }
-        // Whichever it is.
+        // The same for all options.
         Ok((Request::Option { .. }, _)) => "option".into(),
         Ok((request, _)) => format!("{request:?}"),
         Err(_) => REFUSED.into(),
@@ -141,7 +142,7 @@ const BYTES: usize = 1 << 20;
 /// Bytes of its frames.
 const FRAME: usize = 8 << 10;
 
-/// The frameworks that were asked.
+/// The frameworks whose answers were recorded.
 static KEPT: Mutex<Vec<&'static Small>> = Mutex::new(Vec::new());
 
 fn record(scenario: &Scenario) -> Told {
@@ -181,7 +182,7 @@ fn record(scenario: &Scenario) -> Told {
     std::mem::take(&mut *told.lock().expect("one thread"))
 }
 
-/// Has nothing done.
+/// An output that performs no action.
 struct Shown(Kept);
 
 impl dtrace_consumer::render::Output for Shown {
@@ -226,7 +227,7 @@ impl Stream for Wire {
     }
 }
 
-/// A line to a framework of this very process, both sides of which are heard.
+/// A line to a framework in this process, which records requests and replies.
 struct Heard {
     server: Server<'static, FRAME, 2>,
     wire: Wire,

@@ -16,12 +16,12 @@ fn pack<'a>(bytes: &[u8], packed: &'a mut Vec<u8>) -> &'a [u8] {
 /// A false answer.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Lie {
-    /// Bytes of the answer are others.
+    /// Some bytes of the answer are replaced.
     Bytes {
         at: u16,
         over: Vec<u8>,
     },
-    /// Bytes are left out, and others put there.
+    /// Some bytes are removed, and other bytes inserted.
     Spliced {
         at: u16,
         out: u8,
@@ -33,7 +33,7 @@ pub(super) enum Lie {
         field: u8,
         value: Value,
     },
-    /// A description is missing, or there once more.
+    /// A description is missing, or occurs twice.
     Missing(u8),
     Twice(u8),
     /// The answer's own numbers.
@@ -53,11 +53,11 @@ pub(super) enum Lie {
     Instead(Other),
 }
 
-/// A number that is telling.
+/// A number that is likely to reveal an error.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(super) enum Value {
     Small(u8),
-    /// Counted down from the greatest.
+    /// The greatest value less this number.
     Great(u8),
     Power(u8),
     /// An action's number.
@@ -137,7 +137,8 @@ fn cut<T>(all: &[T], most: usize) -> &[T] {
     &all[..all.len().min(most)]
 }
 
-/// The answer that a module declares a text, from a place on: the module of `BEGIN`, which has no name.
+/// Returns the answer to a request for a module's declarations, with the text from an offset on. The module is that of `BEGIN`,
+/// which has no name.
 pub(super) fn declared(text: &[u8], at: u32) -> Vec<u8> {
     let rest = text.get(at as usize..).unwrap_or_default();
     let piece = cut(rest, LONGEST / 8);
@@ -180,7 +181,7 @@ impl Lie {
         }
     }
 
-    /// The answer with this changed, if there is such in it.
+    /// Returns the answer with this change; `None` if the answer has nothing of this kind.
     fn changed<'a>(
         &'a self,
         mut reply: Reply<'a>,
@@ -312,7 +313,7 @@ impl Other {
             Self::Done => plain(Reply::Done),
             Self::Matched(probes) => plain(Reply::Matched { probes: *probes }),
             Self::On(cpu) => plain(Reply::On { cpu: *cpu }),
-            // Each CPU is asked for its buffers, which takes its time.
+            // The consumer reads the buffers of each CPU, so the number of CPUs is limited to save time.
             Self::Status { cpus } => {
                 plain(Reply::Status(Status { cpus: cpus % 40, ..Status::default() }))
             }

@@ -1,4 +1,4 @@
-//! Programs out of a fuzzer's input: most of them valid, and most of their addresses near something.
+//! Generates programs from a fuzzer's input: most of them are valid, and most of their addresses are near mapped memory.
 
 use arbitrary::Arbitrary;
 use dtrace_abi::Platform;
@@ -25,7 +25,7 @@ pub struct Code {
     result: u8,
 }
 
-/// A program in slices that live.
+/// A program that owns its parts.
 #[derive(Debug)]
 pub struct Source {
     pub code: Vec<Instr>,
@@ -43,7 +43,7 @@ impl Reg {
         self.0 % 8
     }
 
-    /// One that can be written.
+    /// Returns the number of a register that can be written.
     fn target(self) -> u8 {
         1 + self.0 % 7
     }
@@ -130,7 +130,7 @@ enum Step {
         store: bool,
         reg: Reg,
     },
-    /// Whatever it is.
+    /// Any instruction.
     Any {
         bits: u32,
     },
@@ -270,7 +270,7 @@ fn subroutine(which: u8, destructive: bool) -> Subr {
 
 impl Case {
     pub fn rights(&self) -> Access {
-        // Mostly all of them.
+        // In most cases, all rights.
         let has = |bit: u8| self.rights >> bit & 1 == 0;
         Access { kernel: has(0), args: has(1), process: has(2), control: has(3) }
     }
@@ -297,7 +297,7 @@ impl Case {
 /// A program that is being made.
 struct Maker {
     source: Source,
-    /// Branches, and over how many instructions they go.
+    /// The branches: the position, the opcode, and the number of skipped instructions.
     branches: Vec<(usize, Opcode, usize)>,
 }
 
@@ -398,7 +398,7 @@ impl Maker {
                 variable(which & 63, store, reg, VarKind::Array)
             }
             Step::Any { bits } => match Instr(bits) {
-                // The oracle has not all of them.
+                // The oracle does not implement all subroutines.
                 instr if instr.opcode() == Some(Opcode::Call) => Instr::NOP,
                 instr => instr,
             },

@@ -1,5 +1,5 @@
-//! DIF: what the validator lets through runs on the machine and on the test oracle, a second interpreter, and both give
-//! the same results.
+//! DIF: programs that the validator accepts run on the machine and on the test oracle, a second interpreter. Both must give the
+//! same results.
 
 pub(crate) mod generate;
 mod oracle;
@@ -26,7 +26,7 @@ pub fn run(input: &[u8]) {
     done(input);
 }
 
-/// The same; returns the effects.
+/// Runs the target, and returns the effects of the programs.
 ///
 /// # Panics
 /// If the results of the two interpreters differ, or a fault is outside the program.
@@ -52,7 +52,8 @@ struct Rules {
     destructive: bool,
 }
 
-/// Runs programs on both interpreters, one after the other on the same memory; those that are `valid` have to pass.
+/// Runs programs on both interpreters, one after the other on the same memory. The validator must accept all programs if `valid`
+/// is set.
 fn both(
     programs: Vec<generate::Source>,
     rules: &Rules,
@@ -129,7 +130,7 @@ pub fn run_dof(input: &[u8]) {
     });
 }
 
-/// A program as one reads it.
+/// Returns a program as readable text.
 fn listing(source: &Difo<'_>) -> String {
     let mut text = format!("integers {:x?}\n", source.integers);
     for (index, instr) in source.code.iter().enumerate() {

@@ -17,7 +17,8 @@ fn values() -> Vec<u64> {
     all
 }
 
-/// A program: 64 bytes of scratch space at `%r4`, two values in `%r1` and `%r2`, the instruction, and what `%rd` is then.
+/// Returns a program: 64 bytes of scratch space at `%r4`, two values in `%r1` and `%r2`, the instruction, and a return of the
+/// register `result`.
 fn program(values: [u64; 2], instr: Instr, result: u8) -> Source {
     let [a, b] = values;
     let allocs = Instr::two(Opcode::Allocs, 3, 4);
@@ -41,7 +42,7 @@ fn program(values: [u64; 2], instr: Instr, result: u8) -> Source {
 /// Each subroutine, with addresses of strings, room for results, and small numbers.
 fn calls() -> impl Iterator<Item = Source> {
     let room = Place { region: Region::Scratch, item: 0, offset: 0 }.address();
-    // 2 and 28 are families of addresses, too.
+    // 2 and 28 are address families for `inet_ntop`.
     let firsts = [KERNEL, KERNEL + 14, USER, USER + 14, 2, 28];
     let seconds = [KERNEL + 15, USER + 1, room, 2, 8];
     let thirds = [room, 1, 8];
@@ -70,7 +71,7 @@ fn variables() -> impl Iterator<Item = Source> {
     all.map(|number| program([0; 2], Instr::var(Opcode::Ldgs, number, 5), 5))
 }
 
-/// All of them; some do not pass.
+/// Returns all programs. The validator refuses some of them.
 pub fn programs() -> impl Iterator<Item = Source> {
     let all = values();
     let pairs: Vec<_> = all.iter().flat_map(|a| all.iter().map(|b| [*a, *b])).collect();

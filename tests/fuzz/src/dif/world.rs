@@ -108,7 +108,7 @@ impl Kernel for World {
 /// The names of the probe.
 const NAMES: [&[u8]; 4] = [b"prov", b"mod", b"", b"name"];
 
-/// Everything that a consumer's memory is made of.
+/// All parts of a consumer's memory.
 #[derive(Debug)]
 pub struct Room {
     literals: Vec<Word>,

@@ -32,7 +32,7 @@ impl Model<'_> {
         self.consumers.retain(|consumer| consumer.id != id);
     }
 
-    /// The probes that a description means; `None` when it is none.
+    /// Returns the probes that a description matches; `None` if the text is not a description.
     pub(super) fn list(&self, text: &Text) -> Option<(Spec, Vec<u32>)> {
         let spec = text.parse()?;
         let mut listed = Vec::new();
@@ -94,7 +94,7 @@ impl Model<'_> {
         }
     }
 
-    /// Takes a consumer's enablings of these probes away; returns on how many there were any.
+    /// Removes a consumer's enablings of these probes. Returns the number of probes that had one.
     fn take_away(&mut self, id: ConsumerId, probes: &[u32]) -> u32 {
         let mut count = 0;
         for probe in probes {

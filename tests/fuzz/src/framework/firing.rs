@@ -1,4 +1,4 @@
-//! Probes fire, and what they leave is read.
+//! Fires probes, and reads their records.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ impl Model<'_> {
         let six = [arg, !arg, 2, 3, 4, 5];
         if five {
             let [first @ .., _] = six;
-            // SAFETY: as in `getargval`.
+            // SAFETY: the `getargval` of these providers does not read the stack.
             unsafe { self.dtrace.probe5(id, first) };
         } else {
             self.dtrace.probe(ProbeId::new(id).expect("it is not 0"), &six);
@@ -55,7 +55,7 @@ impl Model<'_> {
         self.counters.unclaimed += u64::from(!claimed);
     }
 
-    /// Reads what was recorded, and how much was not.
+    /// Reads the records, and the number of dropped ones.
     pub(super) fn drain(&mut self, id: ConsumerId, cpu: usize) {
         let mut bytes = [0; RECORDS * Record::SIZE];
         let result = self.dtrace.snapshot(id, cpu, Which::Records, 0, &mut bytes);

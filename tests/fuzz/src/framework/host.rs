@@ -9,7 +9,7 @@ use sdt_framework::{ARGS, Host, SpinLock};
 
 use super::{CPUS, Small};
 
-/// The machine: time goes on with every hit.
+/// The machine. Each hit advances its clock.
 #[derive(Default)]
 pub(super) struct Machine {
     pub(super) cpu: AtomicUsize,
@@ -18,7 +18,7 @@ pub(super) struct Machine {
     pub(super) off: AtomicUsize,
 }
 
-// SAFETY: there is one thread, which is in probe context or not.
+// SAFETY: there is only one thread, so probe contexts never overlap.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 
@@ -105,7 +105,7 @@ unsafe extern "C" fn getargval(
     // SAFETY: all providers are registered with the session.
     let session = unsafe { session(arg) };
     session.reentered.set(session.reentered.get() + 1);
-    // SAFETY: this `getargval` does not look at the stack.
+    // SAFETY: this `getargval` does not read the stack.
     unsafe { session.dtrace.get().expect("it is there, as it calls").probe5(id, [0; 5]) };
     asked(id, argno)
 }

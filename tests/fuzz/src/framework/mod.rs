@@ -36,7 +36,7 @@ const CONFIG: Config = Config {
     buffer: RECORDS * Record::SIZE,
 };
 
-/// Enablings that there is room for, whatever the consumers have.
+/// The number of enablings that there is room for, in addition to the consumers.
 const ENABLINGS: usize = 8;
 
 /// Runs the target.
@@ -157,7 +157,7 @@ impl<'a> Model<'a> {
     fn check(&mut self) {
         self.counters.reentered = self.session.reentered.get();
         assert_eq!(self.dtrace.counters(), self.counters);
-        // The order of the probes among themselves is the framework's.
+        // The framework may call the ops of different probes in any order.
         let [mut calls, mut expected] =
             [self.session.calls.take(), std::mem::take(&mut self.calls)];
         calls.sort();
@@ -166,13 +166,13 @@ impl<'a> Model<'a> {
         assert_eq!(self.dtrace.host().off.load(Ordering::Relaxed), 0);
     }
 
-    /// One that there is, or one that there is not.
+    /// Returns the id of a provider, or an id that no provider has.
     fn provider(&self, index: u8) -> ProviderId {
         let found = self.providers.get(usize::from(index) % (self.providers.len() + 1));
         found.map_or(ProviderId::new(usize::MAX), |provider| provider.id)
     }
 
-    /// One that there is, or one that there is not.
+    /// Returns the id of a consumer, or an id that no consumer has.
     fn consumer(&self, index: u8) -> ConsumerId {
         let found = self.consumers.get(usize::from(index) % (self.consumers.len() + 1));
         let none = ConsumerId::new(u32::MAX).expect("it is not 0");

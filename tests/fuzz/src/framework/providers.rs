@@ -1,4 +1,4 @@
-//! Providers register, create probes, and go.
+//! Providers register, create probes, and unregister.
 
 use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr, ProviderId};
 use sdt_framework::ConsumerId;
@@ -11,7 +11,7 @@ impl Model<'_> {
     pub(super) fn register(&mut self, name: Name) {
         let arg = std::ptr::from_ref(self.session).cast_mut().cast();
         let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
-        // SAFETY: the session is there for as long as the framework.
+        // SAFETY: the session lives as long as the framework.
         let result = unsafe { self.dtrace.register(&name.c(), attr, privileges, &OPS, arg) };
         if self.providers.len() == PROVIDERS {
             assert_eq!(result, Err(FrameworkError::Full));

@@ -58,7 +58,7 @@ pub(super) enum Text {
         module: Option<Name>,
         name: Option<Name>,
     },
-    /// Whatever it says.
+    /// Any text.
     Any {
         text: String,
         last: u8,
@@ -81,7 +81,7 @@ impl Text {
         }
     }
 
-    /// Whether it means a probe; `None` where the model does not know.
+    /// Returns whether the description matches a probe; `None` if the model cannot decide.
     pub(super) fn matches(&self, of_provider: Name, probe: &Probe) -> Option<bool> {
         let is = |pattern: &Option<Name>, name| pattern.is_none_or(|pattern| pattern == name);
         match self {

@@ -71,7 +71,7 @@ pub fn run(input: &[u8]) {
     bytes_read(input);
 }
 
-/// The same; returns the number of bytes that the first consumer has read.
+/// Runs the target, and returns the number of bytes that the first consumer has read.
 ///
 /// # Panics
 /// If the first consumer reads a part of the secret.
@@ -115,7 +115,7 @@ fn probes(dtrace: &Small) -> [ProbeId; 2] {
 }
 
 fn rights(bits: u8) -> Rights {
-    // Mostly all of them.
+    // In most cases, all rights.
     let privileges = match bits % 8 {
         0 => Privileges::USER,
         1 => Privileges::PROC,
@@ -214,7 +214,7 @@ impl Scene<'_> {
     }
 }
 
-/// The machine: its time goes on whenever it is asked for.
+/// The machine. Each read of its clock advances the time.
 #[derive(Default)]
 pub(super) struct Machine {
     cpu: AtomicUsize,
@@ -222,7 +222,7 @@ pub(super) struct Machine {
     world: World,
 }
 
-// SAFETY: there is one thread, which is in probe context or not.
+// SAFETY: there is only one thread, so probe contexts never overlap.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
 

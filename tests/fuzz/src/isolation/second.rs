@@ -12,10 +12,10 @@ use sdt_framework::{ConsumerId, Rights};
 
 use super::Small;
 
-/// Eight bytes that are in nothing else, none of them zero.
+/// Eight bytes, none of them zero, that occur nowhere else.
 pub(super) struct Secret([u8; 8]);
 
-/// Bytes in a row that are not the secret's by accident.
+/// The number of consecutive bytes of the secret that cannot be a coincidence.
 const TELLING: usize = 4;
 
 impl Secret {
@@ -94,7 +94,7 @@ impl Second {
         Self { secret, id: None, dof }
     }
 
-    /// Opens and goes, unless it has; without room it does not.
+    /// Opens the consumer and starts its program, unless it is open. Does nothing if there is no room.
     pub(super) fn begin(&mut self, dtrace: &Small) {
         if self.id.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Small files for the tests of both systems' halves: ET_REL here, ET_DYN in [`shared`].
+//! Builders of small ELF files for the tests of the FreeBSD and the illumos crate: ET_REL here, ET_DYN in [`shared`].
 
 pub mod machine;
 pub mod shared;
@@ -10,7 +10,7 @@ use object_core::{
     SymbolFlags, SymbolKind, SymbolScope,
 };
 
-/// A file in the making.
+/// Builds an ET_REL file for x86_64.
 #[derive(Debug)]
 pub struct Builder {
     object: Object<'static>,
@@ -25,7 +25,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A file with some code and some data.
+    /// Creates a file with 64 bytes of code and 64 bytes of data.
     pub fn new() -> Self {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let text = object.add_section(vec![], b".text".to_vec(), SectionKind::Text);
@@ -35,17 +35,17 @@ impl Builder {
         Self { object, text, data }
     }
 
-    /// Its code.
+    /// Returns the section of the code.
     pub fn text(&self) -> SectionId {
         self.text
     }
 
-    /// Its data.
+    /// Returns the section of the data.
     pub fn data(&self) -> SectionId {
         self.data
     }
 
-    /// One more section, with flags of ELF's.
+    /// Adds a section with the given ELF type and flags.
     pub fn section(
         &mut self,
         name: &str,
@@ -70,13 +70,13 @@ impl Builder {
         id
     }
 
-    /// A section of writable data, as linker sets are.
+    /// Adds a section of writable data, the kind of section that a linker set uses.
     pub fn set(&mut self, name: &str, contents: &[u8]) -> SectionId {
         let flags = elf::SHF_ALLOC | elf::SHF_WRITE;
         self.section(name, elf::SHT_PROGBITS, flags, contents, 8)
     }
 
-    /// More contents for a section; where they are.
+    /// Appends `contents` to a section, aligned to 8 bytes; returns their offset.
     pub fn append(&mut self, section: SectionId, contents: &[u8]) -> u64 {
         self.object.append_section_data(section, contents, 8)
     }
@@ -94,12 +94,12 @@ impl Builder {
         })
     }
 
-    /// A global symbol.
+    /// Defines a global symbol.
     pub fn define(&mut self, name: &str, section: SectionId, value: u64) -> SymbolId {
         self.symbol(name, value, SymbolSection::Section(section), false)
     }
 
-    /// The symbol of a function of the file's own.
+    /// Defines a local symbol for a function.
     pub fn function(&mut self, name: &str, section: SectionId, value: u64, size: u64) {
         self.object.add_symbol(Symbol {
             name: name.into(),
@@ -113,13 +113,13 @@ impl Builder {
         });
     }
 
-    /// The symbol of some data, with its size.
+    /// Defines a global symbol for data of `size` bytes.
     pub fn object_symbol(&mut self, name: &str, section: SectionId, value: u64, size: u64) {
         let symbol = self.define(name, section, value);
         self.object.symbol_mut(symbol).size = size;
     }
 
-    /// Other contents for a part of a section.
+    /// Overwrites the contents of a section from offset `at` on.
     pub fn patch(&mut self, section: SectionId, at: u64, contents: &[u8]) {
         let at = at as usize;
         self.object.section_mut(section).data_mut()[at..at + contents.len()]
@@ -131,7 +131,7 @@ impl Builder {
         self.symbol(name, 0, SymbolSection::Undefined, weak)
     }
 
-    /// A symbol of the common block.
+    /// Adds a common symbol (`SHN_COMMON`) of 8 bytes.
     pub fn common(&mut self, name: &str) -> SymbolId {
         self.object.add_common_symbol(
             Symbol {
@@ -149,15 +149,15 @@ impl Builder {
         )
     }
 
-    /// The symbol of a section.
+    /// Returns the symbol of a section.
     pub fn section_symbol(&mut self, section: SectionId) -> SymbolId {
         self.object.section_symbol(section)
     }
 
-    /// A relocation at a place in a section.
+    /// Adds a relocation at `offset` in a section.
     ///
     /// # Panics
-    /// When the format has no such relocation.
+    /// If the format does not support the relocation.
     pub fn relocate(
         &mut self,
         section: SectionId,
@@ -170,7 +170,7 @@ impl Builder {
         self.object.add_relocation(section, Relocation { offset, symbol, addend, flags }).unwrap();
     }
 
-    /// Appends a pointer to a place in a section; where it is.
+    /// Appends to `section` a pointer to offset `addend` of the section `to`; returns the offset of the pointer.
     pub fn pointer(&mut self, section: SectionId, to: SectionId, addend: u64) -> u64 {
         let at = self.append(section, &[0; 8]);
         let symbol = self.section_symbol(to);
@@ -178,10 +178,10 @@ impl Builder {
         at
     }
 
-    /// The file.
+    /// Returns the bytes of the file.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn finish(self) -> Vec<u8> {
         self.object.write().unwrap()
     }

@@ -3,13 +3,14 @@
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-/// Bytes in a page: what a protection applies to.
+/// The size of a page in bytes. A protection applies to whole pages.
 pub const PAGE: usize = 4096;
 
-/// Most memory that one module may take.
+/// The maximum size of a module in memory, in bytes.
 pub const MAX_SIZE: usize = 64 << 20;
 
-/// Rights to a range of memory. No memory is both writable and executable.
+/// The access rights to a range of memory. A kernel may map code as writable, too: see
+/// [`Memory::map`](crate::memory::Memory::map).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// Code.
@@ -31,7 +32,7 @@ pub struct Segment {
     pub protection: Protection,
 }
 
-/// Returns whether all of these bytes are memory with this protection, in the image at `base`.
+/// Returns whether the `size` bytes at `address` are in one segment with this protection, in the image at `base`.
 pub fn holds(
     base: u64,
     segments: &[Segment],
@@ -59,12 +60,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Bytes for the address `base`, and the protections that they are to have.
+    /// Creates an image of `bytes` for the address `base`, with the protections in `segments`.
     pub const fn new(base: u64, bytes: Vec<u8>, segments: Vec<Segment>) -> Self {
         Self { base, bytes, segments }
     }
 
-    /// Bytes that the image takes, a multiple of [`PAGE`].
+    /// Returns the size of the image in bytes, a multiple of [`PAGE`].
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -74,37 +75,37 @@ impl Image {
         self.base
     }
 
-    /// Everything the image holds.
+    /// Returns the contents of the image.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its protections, in order, without gaps.
+    /// Returns the segments of the image, in the order of their addresses and without gaps.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Memory of the module, by address.
+    /// Returns the `N` bytes of the module at `address`; `None` if they are outside of the image.
     pub fn read<const N: usize>(&self, address: u64) -> Option<&[u8; N]> {
         self.from(address)?.first_chunk()
     }
 
-    /// Text of the module that ends with a NUL, by address.
+    /// Returns the NUL-terminated UTF-8 string of the module at `address`.
     pub fn text(&self, address: u64) -> Option<&str> {
         self.c_str(address)?.to_str().ok()
     }
 
-    /// Bytes of the module that end with a NUL, by address.
+    /// Returns the NUL-terminated string of the module at `address`.
     pub fn c_str(&self, address: u64) -> Option<&CStr> {
         CStr::from_bytes_until_nul(self.from(address)?).ok()
     }
 
-    /// Returns whether all of these bytes are memory of the module with this protection.
+    /// Returns whether the `size` bytes at `address` are in one segment of the module with this protection.
     pub fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
         holds(self.base, &self.segments, address, size, protection)
     }
 
-    /// Returns whether an address is that of code of the module.
+    /// Returns whether `address` is in the code of the module.
     pub fn is_code(&self, address: u64) -> bool {
         self.segments.iter().any(|segment| {
             let start = self.base + segment.offset as u64;

@@ -4,9 +4,10 @@ use core::fmt;
 
 use crate::image::Image;
 
-/// Memory for modules, and the console.
+/// The operations of the machine that the linkers use: memory for modules, and the console.
 pub trait Memory {
-    /// Reserves addresses for a module: `size` bytes, a multiple of [`PAGE`](crate::image::PAGE).
+    /// Reserves `size` bytes of addresses for a module and returns their start; `size` is a multiple of
+    /// [`PAGE`](crate::image::PAGE).
     fn reserve(&self, size: usize) -> Option<u64>;
 
     /// Maps an image at its base, which is reserved, with its protections; code is writable as well if `writable_code`. Returns

@@ -1,18 +1,18 @@
-//! The kernel's `printf(9)`: what C modules format with.
+//! The kernel's `printf(9)`, which C modules call.
 //!
-//! The conversions of C that a kernel has: `d i u o x X c s p %`, with flags, width, precision and
-//! length. FreeBSD's own `%b` and `%D`, and `%n`, are printed as they stand.
+//! Supports the conversions `d i u o x X c s p %`, with flags, width, precision and length. Other conversions, such as FreeBSD's
+//! `%b` and `%D`, and `%n`, are not supported: the rest of the format string is printed unchanged.
 
 use alloc::format;
 use alloc::string::String;
 
-/// The arguments behind the format.
+/// The arguments that follow the format string.
 pub trait Arguments {
-    /// The next `int`, or a value promoted to one.
+    /// Returns the next `int`, or a value that C promotes to `int`.
     fn int(&mut self) -> i32;
-    /// The next `long`, pointer, or value of that width.
+    /// Returns the next `long`, pointer, or value of that width.
     fn long(&mut self) -> i64;
-    /// The next `const char *`, at most `limit` bytes of it; `None` for NULL.
+    /// Returns at most `limit` bytes of the string at the next `const char *`; `None` for NULL.
     fn text(&mut self, limit: Option<usize>) -> Option<String>;
 }
 
@@ -46,7 +46,7 @@ pub fn format(template: &str, arguments: &mut dyn Arguments) -> String {
         rest = match convert(&rest[at + 1..], arguments, &mut out) {
             Some(behind) => behind,
             None => {
-                // Unknown: the types of the arguments that follow are unknown, too.
+                // The conversion is unknown, so the types of the remaining arguments are unknown, too.
                 out.push_str(&rest[at..]);
                 return out;
             }
@@ -56,7 +56,7 @@ pub fn format(template: &str, arguments: &mut dyn Arguments) -> String {
     out
 }
 
-/// A pointer as `%p` shows it: NULL is `0`.
+/// Formats a pointer as `%p` does; NULL is `0`.
 pub fn pointer(address: u64) -> String {
     if address == 0 { "0".into() } else { format!("{address:#x}") }
 }
@@ -155,7 +155,7 @@ fn convert<'t>(text: &'t str, arguments: &mut dyn Arguments, out: &mut String) -
     Some(chars.as_str())
 }
 
-/// Wider fields than this are a mistake.
+/// The maximum width and precision; greater values are reduced to this one.
 const MAX_WIDTH: usize = 1024;
 
 impl Conversion {

@@ -1,5 +1,5 @@
-//! arm64's `struct trapframe` (`sys/arm64/include/frame.h`) and the instructions that the kernel carries
-//! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`).
+//! arm64's `struct trapframe` (`sys/arm64/include/frame.h`) and the instructions that the kernel emulates after a breakpoint
+//! (`dtrace_invop_start`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`).
 
 use core::mem::offset_of;
 
@@ -34,7 +34,7 @@ const_assert_eq!(offset_of!(TrapFrame, x), 48);
 const_assert_eq!(size_of::<TrapFrame>(), 288);
 
 impl TrapFrame {
-    /// The register with this number in an instruction that stores or loads it; 31 is always zero.
+    /// Returns the register that `number` encodes in a load or store instruction; 31 is the zero register.
     fn register(&self, number: usize) -> u64 {
         if number == 30 { self.lr } else { self.x.get(number).copied().unwrap_or(0) }
     }
@@ -48,20 +48,20 @@ impl TrapFrame {
     }
 }
 
-/// Bytes of an instruction.
+/// The size of an instruction in bytes.
 const INSTRUCTION: u64 = 4;
-/// Bytes below the interrupted stack pointer that the trap handler leaves free for what an emulated
-/// instruction stores.
+/// The number of bytes below the interrupted stack pointer that the trap handler does not use, so that an emulated instruction
+/// can store there.
 pub const FREE_STACK: u64 = 128;
 
-/// An instruction that a breakpoint handler may ask for.
+/// An instruction that a breakpoint handler may return, so that the kernel emulates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulated {
     /// `nop`
     Nop,
     /// `ret`
     Return,
-    /// `b`, in words; the kernel takes those that go forward up to 64 MiB.
+    /// `b`, with the offset in words. The kernel accepts only forward branches of less than 64 MiB.
     Branch(u32),
     /// `sub sp, sp, #`
     Allocate(u32),
@@ -80,7 +80,8 @@ pub struct Pair {
 }
 
 impl Emulated {
-    /// Decodes a handler's answer as a release's kernel does; `None` if it knows no such answer.
+    /// Decodes the value that a handler returned, as the kernel of `release` does; `None` if that kernel does not emulate such an
+    /// instruction.
     pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
             0xd503_201f if !release::emulates_nop(release) => return None,
@@ -94,14 +95,14 @@ impl Emulated {
         })
     }
 
-    /// Does what the instruction would have done.
+    /// Emulates the instruction on the registers in `frame` and on the interrupted stack.
     ///
     /// # Safety
-    /// The frame is that of a breakpoint in this instruction's place, and the [`FREE_STACK`] bytes below
-    /// its stack pointer are free.
+    /// `frame` was saved by a breakpoint that replaces this instruction, and the [`FREE_STACK`] bytes below its stack pointer are
+    /// unused.
     ///
     /// # Errors
-    /// It would store outside of the free stack.
+    /// If the instruction would store outside of the [`FREE_STACK`] bytes.
     pub unsafe fn carry_out(self, frame: &mut TrapFrame) -> Result<(), OutOfStack> {
         match self {
             Self::Nop => {}
@@ -124,7 +125,7 @@ impl Emulated {
                 unsafe { (frame.sp as *mut [u64; 2]).write(pair) };
             }
             Self::Load(Pair { first, second, offset }) => {
-                // SAFETY: what the instruction would have read.
+                // SAFETY: the replaced instruction would have read the same 16 bytes of the stack: the caller's contract.
                 let [low, high] = unsafe { (frame.sp as *const [u64; 2]).read() };
                 frame.set_register(first, low);
                 frame.set_register(second, high);
@@ -167,7 +168,7 @@ mod tests {
         for (answer, expected) in [
             (0xd503_201f, Some(Emulated::Nop)),
             (0xd65f_03c0, Some(Emulated::Return)),
-            // b .+4; b .-4, which the kernel does not take for one
+            // b .+4; b .-4, which the kernel does not decode as a branch
             (0x1400_0001, Some(Emulated::Branch(1))),
             (0x17ff_ffff, None),
             // sub sp, sp, #32; sub sp, sp, #1, lsl #12; sub x0, sp, #32
@@ -199,7 +200,7 @@ mod tests {
 
     fn carry_out(answer: u32, frame: TrapFrame) -> TrapFrame {
         let mut after = frame;
-        // SAFETY: the tests' frames have stack where the instructions look for it.
+        // SAFETY: `sp` of a frame points to a buffer if the instruction loads or stores.
         unsafe { decode(answer).unwrap().carry_out(&mut after) }.unwrap();
         after
     }
@@ -234,7 +235,7 @@ mod tests {
         // stp x29, x30, [sp, #-144]!; stp x29, x30, [sp, #16]!
         for (answer, offset) in [(0xa9b7_7bfd, -144), (0xa981_7bfd, 16)] {
             let emulated = decode(answer).unwrap();
-            // SAFETY: it does not come to storing anything.
+            // SAFETY: `carry_out` returns the error before it stores anything.
             assert_eq!(unsafe { emulated.carry_out(&mut frame) }, Err(OutOfStack(offset)));
         }
         assert_eq!(frame.sp, 0x3000);

@@ -1,7 +1,7 @@
 //! Event handler lists: `eventhandler_register(9)` (`sys/kern/subr_eventhandler.c`).
 //!
-//! As on FreeBSD, a handler can be running on other CPUs when it is deregistered, and it can register and deregister
-//! other handlers. Deregistration returns when no CPU can be running the handler any more.
+//! As on FreeBSD, a handler can be running on other CPUs when it is deregistered, and it can register and deregister other
+//! handlers. [`List::deregister`] does not wait for running handlers: the caller waits until [`List::is_gone`] returns true.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -36,9 +36,9 @@ impl Handler {
 struct State {
     /// Sorted by priority; handlers of equal priority in order of registration.
     handlers: Vec<Handler>,
-    /// Invocations that are under way.
+    /// The number of invocations that have not returned.
     running: usize,
-    /// `EHE_DEAD_PRIORITY`: out of use, and waiting for `running` to become 0.
+    /// The deregistered handlers that are removed when `running` becomes 0 (`EHE_DEAD_PRIORITY`).
     dead: Vec<Tag>,
 }
 
@@ -69,12 +69,12 @@ impl Lists {
         Self { lists: Mutex::new(Vec::new()), last: Mutex::new(0) }
     }
 
-    /// The list of an event, if there is one.
+    /// Returns the list of an event, if the event exists.
     pub fn find(&self, name: &str) -> Option<&'static List> {
         self.lists.lock().iter().find(|list| list.name == name).copied()
     }
 
-    /// The list of an event, made if it is not there.
+    /// Returns the list of an event; creates the list if it does not exist.
     pub fn find_or_create(&self, name: &str) -> &'static List {
         let mut lists = self.lists.lock();
         if let Some(list) = lists.iter().find(|list| list.name == name) {
@@ -85,12 +85,12 @@ impl Lists {
         list
     }
 
-    /// Adds a handler to an event, which comes to be by that.
+    /// Adds a handler to an event; creates the event if it does not exist. Returns the handler's tag.
     pub fn register(&self, name: &str, function: usize, argument: usize, priority: i32) -> Tag {
         self.register_in(self.find_or_create(name), function, argument, priority)
     }
 
-    /// Adds a handler to a list.
+    /// Adds a handler to a list. Returns the handler's tag.
     pub fn register_in(&self, list: &List, function: usize, argument: usize, priority: i32) -> Tag {
         let tag = {
             let mut last = self.last.lock();
@@ -105,7 +105,7 @@ impl Lists {
 }
 
 impl List {
-    /// The event.
+    /// Returns the name of the event.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -168,7 +168,7 @@ impl List {
 }
 
 impl State {
-    /// Removes dead handlers if no invocation can be in them.
+    /// Removes the dead handlers if no invocation is running.
     fn prune(&mut self) {
         if self.running == 0 {
             let dead = core::mem::take(&mut self.dead);

@@ -1,16 +1,16 @@
-//! Loaded files, as the linker names them to other parts of the kernel.
+//! The description of a loaded file that the linker gives to other parts of the kernel.
 
 use alloc::string::String;
 
 /// A loaded file, as kldstat(8) shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Its number; the kernel is 1.
+    /// The file's number; the kernel is file 1.
     pub id: u32,
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Its address.
+    /// The address at which the file is mapped.
     pub base: u64,
-    /// Bytes it takes.
+    /// The size in memory, in bytes.
     pub size: usize,
 }

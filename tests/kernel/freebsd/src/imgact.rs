@@ -1,8 +1,8 @@
 //! Arguments of `process_exec` handlers: `struct image_params`, `struct image_args` (`sys/imgact.h`) and `struct proc`
 //! (`sys/proc.h`).
 //!
-//! Offsets are those of the headers of FreeBSD 15 for LP64, as clang computes them from the copy in PyPI's `ziglang` 0.17
-//! (`zig cc -target x86_64-freebsd.15.0 -D_KERNEL -DKDTRACE_HOOKS`). Fields that the bench does not fill are zero.
+//! The offsets are those of FreeBSD 15 for LP64. clang computed them from the headers in the PyPI package `ziglang` 0.17
+//! (`zig cc -target x86_64-freebsd.15.0 -D_KERNEL -DKDTRACE_HOOKS`). Fields that the stand-in kernel does not fill are zero.
 
 use core::ffi::c_char;
 use core::mem::offset_of;
@@ -12,7 +12,7 @@ use static_assertions::const_assert_eq;
 /// Longest command name without its NUL (`MAXCOMLEN`, `sys/param.h`).
 pub const COMMAND_LEN: usize = 19;
 
-/// `struct proc`, as far as it is filled.
+/// `struct proc`. Only the named fields are filled.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Proc {
@@ -20,7 +20,7 @@ pub struct Proc {
     /// `p_pid`.
     pub pid: i32,
     middle: [u64; 99],
-    /// `p_comm`, the last part of the path, cut off.
+    /// `p_comm`: the last component of the path, truncated to [`COMMAND_LEN`] bytes.
     pub command: [c_char; COMMAND_LEN + 1],
     tail: [u32; 89],
 }
@@ -30,7 +30,7 @@ const_assert_eq!(offset_of!(Proc, command), 992);
 const_assert_eq!(size_of::<Proc>(), 1368);
 
 impl Proc {
-    /// The process `pid`, executing `path`.
+    /// Creates the process `pid`, which executes `path`.
     pub fn new(pid: i32, path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let mut command = [0; COMMAND_LEN + 1];
@@ -41,7 +41,7 @@ impl Proc {
     }
 }
 
-/// `struct image_args`, as far as it is filled.
+/// `struct image_args`. Only the named fields are filled.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ImageArgs {
@@ -58,13 +58,13 @@ const_assert_eq!(offset_of!(ImageArgs, fd), 68);
 const_assert_eq!(size_of::<ImageArgs>(), 72);
 
 impl ImageArgs {
-    /// Arguments of an `execve` of `fname`.
+    /// Creates the arguments of an `execve` of `fname`.
     pub const fn new(fname: *const c_char) -> Self {
         Self { head: [0; 5], fname, middle: [0; 5], fd: -1 }
     }
 }
 
-/// `struct image_params`, as far as it is filled.
+/// `struct image_params`. Only the named fields are filled.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ImageParams {
@@ -74,7 +74,7 @@ pub struct ImageParams {
     /// `args`.
     pub args: *mut ImageArgs,
     middle: [u64; 3],
-    /// `execpath`: NULL unless the image wants to know its path.
+    /// `execpath`: the path of the image; NULL unless the image requests it.
     pub execpath: *const c_char,
     tail: [u64; 11],
 }
@@ -84,7 +84,7 @@ const_assert_eq!(offset_of!(ImageParams, execpath), 136);
 const_assert_eq!(size_of::<ImageParams>(), 232);
 
 impl ImageParams {
-    /// The image that `process` has just loaded.
+    /// Creates the parameters of the image that `process` has just loaded.
     pub const fn new(process: *mut Proc, args: *mut ImageArgs, execpath: *const c_char) -> Self {
         Self { process, head: [0; 12], args, middle: [0; 3], execpath, tail: [0; 11] }
     }

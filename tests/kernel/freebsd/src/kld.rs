@@ -1,8 +1,8 @@
-//! Kernel loadable files and their modules: kldload(8) and kldunload(8), in the order and with the
-//! words of `sys/kern/kern_linker.c` and `sys/kern/kern_module.c`.
+//! Kernel loadable files and their modules: kldload(8) and kldunload(8), with the order of steps and the messages of
+//! `sys/kern/kern_linker.c` and `sys/kern/kern_module.c`.
 //!
-//! If FreeBSD would panic or continue with a half-loaded file, this linker refuses the file and leaves nothing
-//! behind.
+//! If FreeBSD would panic or continue with a half-loaded file, this linker refuses the file and releases everything that the file
+//! used.
 
 mod file;
 mod kernel;
@@ -33,28 +33,28 @@ pub use refusal::Refusal;
 use stand_in_base::image::{Protection, Segment};
 use stand_in_base::printf;
 
-/// `MOD_LOAD` and its kin (`modeventtype_t`, `sys/module.h`).
+/// The events that a module's handler receives (`modeventtype_t`, `sys/module.h`).
 pub mod event {
-    /// The module has been loaded.
+    /// `MOD_LOAD`: the module has been loaded.
     pub const LOAD: i32 = 0;
-    /// It is about to be unloaded.
+    /// `MOD_UNLOAD`: the module is about to be unloaded.
     pub const UNLOAD: i32 = 1;
-    /// Would it mind being unloaded?
+    /// `MOD_QUIESCE`: asks the module whether it can be unloaded.
     pub const QUIESCE: i32 = 3;
 }
 
-/// All files and modules.
+/// The kernel linker, with all loaded files and modules.
 #[derive(Debug)]
 pub struct Linker<K> {
     kernel: K,
-    /// Held over a load or an unload, while code of the module may run (`kld_sx`).
+    /// Held during a load or an unload, also while code of the module runs (`kld_sx`).
     busy: Mutex<()>,
     files: Mutex<Vec<File>>,
     // Boxed: a module's address is its module_t.
     #[expect(clippy::vec_box, reason = "modules keep their addresses")]
     modules: Mutex<Vec<Box<Module>>>,
     last_id: Mutex<u32>,
-    /// `__FreeBSD_version`, which breakpoints ask for while any lock may be held.
+    /// `__FreeBSD_version`. It is atomic because breakpoint handlers read it while any lock may be held.
     version: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ struct Ready {
 }
 
 impl<K: Kernel> Linker<K> {
-    /// A linker with no files but the kernel itself.
+    /// Creates a linker that has loaded no file except the kernel.
     pub const fn new(kernel: K) -> Self {
         Self {
             kernel,
@@ -79,16 +79,16 @@ impl<K: Kernel> Linker<K> {
         }
     }
 
-    /// Returns the release whose linker this is. Any context.
+    /// Returns the FreeBSD release that this linker behaves like. Any context.
     pub fn release(&self) -> Release {
         let version = self.version.load(Ordering::Acquire);
         Release::new(version).expect("only versions of releases are stored")
     }
 
-    /// Makes it another FreeBSD's, for files that are to be loaded.
+    /// Selects the FreeBSD release that this linker behaves like.
     ///
     /// # Errors
-    /// When there are files.
+    /// If files are loaded.
     pub fn set_release(&self, release: Release) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         if !self.files.lock().is_empty() {
@@ -98,16 +98,15 @@ impl<K: Kernel> Linker<K> {
         Ok(())
     }
 
-    /// The machine.
+    /// Returns the kernel that this linker loads files into.
     pub const fn kernel(&self) -> &K {
         &self.kernel
     }
 
-    /// Loads a file: `linker_load_file`.
+    /// Loads a file: `linker_load_file`. Returns the number of the file.
     ///
     /// # Errors
-    /// When the file is refused; what it was refused for is on the console too, and everything is as
-    /// it was.
+    /// If the linker refuses the file. It also prints the reason on the console, and its state is unchanged.
     pub fn load(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
         let _busy = self.busy.lock();
         if self.files.lock().iter().any(|file| file.name == name) {
@@ -139,11 +138,11 @@ impl<K: Kernel> Linker<K> {
         self.start(File::new(self.next_id(), name, &image, metadata, dependencies), records)
     }
 
-    /// Everything that can be found wrong with a file before any of its code runs.
+    /// Links a file at `base` and does all checks that are possible before code of the file runs.
     fn link(&self, file: &loader::File<'_>, base: u64) -> Result<Ready, Refusal> {
-        // Dependencies are in the data of the image, names by relocated pointers, so relocations come
-        // first; symbols of files that it turns out not to depend on are looked up last, as FreeBSD
-        // does ("globally, in dependency order").
+        // The records of the dependencies contain relocated pointers to their names, so the relocations are applied first. At
+        // that point the dependencies are unknown: symbols are looked up in all files. FreeBSD does so as well, after the
+        // dependencies ("globally, in dependency order").
         let image = file
             .link(base, &|symbol| self.lookup(symbol))
             .map_err(|error| self.not_linked(file, base, error))?;
@@ -172,7 +171,7 @@ impl<K: Kernel> Linker<K> {
         Ok(Ready { image, metadata, dependencies, records })
     }
 
-    /// Whether all modules are new, and are started once each, at load.
+    /// Checks that no module of the file is loaded already, and that no module is started twice or by a SYSUNINIT.
     fn check_modules(&self, metadata: &Metadata) -> Result<(), Refusal> {
         let modules = self.modules.lock();
         for (index, module) in metadata.modules.iter().enumerate() {
@@ -186,8 +185,8 @@ impl<K: Kernel> Linker<K> {
                 return Err(Refusal::ModuleTwice { module: module.name.clone() });
             }
         }
-        // FreeBSD panics ("module %s not found") when such a SYSINIT runs, or such a SYSUNINIT: all modules
-        // are gone by then.
+        // If `module_register_init` is called with an unknown module, FreeBSD panics ("module %s not found"). A SYSUNINIT that
+        // calls it always panics, because all modules of the file have been removed by then.
         let register_init = self.kernel.symbol("module_register_init");
         let started = |inits: &[SysInit]| -> Vec<u64> {
             let inits = inits.iter().filter(|init| Some(init.function) == register_init);
@@ -208,7 +207,7 @@ impl<K: Kernel> Linker<K> {
         }
     }
 
-    /// The files that a file depends on.
+    /// Returns the numbers of the files that a file depends on, without the kernel.
     fn dependencies(&self, metadata: &Metadata) -> Result<Vec<u32>, Refusal> {
         let mut dependencies = Vec::new();
         for depend in &metadata.depends {
@@ -237,7 +236,7 @@ impl<K: Kernel> Linker<K> {
         error.into()
     }
 
-    /// Runs a file that is mapped; undoes it when all its modules refuse.
+    /// Runs the constructors and SYSINITs of a mapped file; removes the file if the MOD_LOAD event of all its modules failed.
     fn start(&self, file: File, records: Records) -> Result<u32, Refusal> {
         let info = file.info();
         let id = file.id;
@@ -264,8 +263,8 @@ impl<K: Kernel> Linker<K> {
         // "If all of the modules in this file failed to load, unload the file."
         if had_modules && !self.modules.lock().iter().any(|module| module.file == id) {
             let error = self.with_file(id, |file| file.load_error).unwrap_or(0);
-            // FreeBSD also asks as if it had been loaded all the way (`kld_unload_try`): its sdt gives up
-            // references to providers which the file never had.
+            // FreeBSD invokes `kld_unload_try` here too, as for a completely loaded file: its sdt then drops references to
+            // providers that it never acquired for this file. This linker does not.
             self.remove(&info);
             return Err(Refusal::ModulesRefused { error });
         }
@@ -277,7 +276,7 @@ impl<K: Kernel> Linker<K> {
     /// whose `moduledata_t` is at `record`.
     ///
     /// # Panics
-    /// When there is no such module, as FreeBSD does.
+    /// If there is no such module, as on FreeBSD.
     pub fn module_register_init(&self, record: u64) {
         let found = self
             .modules
@@ -290,7 +289,7 @@ impl<K: Kernel> Linker<K> {
         };
         let error = self.send(&data, handle, event::LOAD);
         if error == 0 {
-            // To the head of the list: modules are unloaded in reverse order.
+            // Move the module to the head of the list, so that modules are unloaded in reverse order.
             let mut modules = self.modules.lock();
             if let Some(at) = modules.iter().position(|module| module.data.record == record) {
                 modules[..=at].rotate_right(1);
@@ -308,7 +307,8 @@ impl<K: Kernel> Linker<K> {
         ));
     }
 
-    /// A module without a handler is `modevent_nop`: loading is fine, anything else is not supported.
+    /// Sends an event to a module; returns its error number. A module without a handler behaves like `modevent_nop`: MOD_LOAD and
+    /// MOD_UNLOAD succeed, other events are not supported.
     fn send(&self, data: &ModuleData, handle: u64, event: i32) -> i32 {
         match data.handler {
             0 if event == event::LOAD || event == event::UNLOAD => 0,
@@ -320,7 +320,8 @@ impl<K: Kernel> Linker<K> {
     /// Unloads a file: `kern_kldunload` and `linker_file_unload`.
     ///
     /// # Errors
-    /// It is not loaded, or its modules, its probes or a dependency keep it; it stays loaded then.
+    /// If the file is not loaded, kldload's reference to it was dropped before, one of its modules refuses, or one of its probes
+    /// is enabled. The file stays loaded in these cases.
     pub fn unload(&self, name: &str) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         let id = self
@@ -343,7 +344,7 @@ impl<K: Kernel> Linker<K> {
         result
     }
 
-    /// Drops one reference to a file, and with the last one the file.
+    /// Drops one reference to a file; unloads the file with the last reference.
     fn drop_reference(&self, id: u32) -> Result<(), Refusal> {
         let kept = self.with_file(id, |file| {
             if file.references > 1 {
@@ -380,7 +381,7 @@ impl<K: Kernel> Linker<K> {
         Ok(())
     }
 
-    /// The end of a file: what it asked to be run, its references, its memory.
+    /// Removes a file: runs its SYSUNINITs and destructors, drops its references to other files, and frees its memory.
     fn remove(&self, info: &FileInfo) {
         let id = info.id;
         let (sysuninits, destructors) = self
@@ -407,20 +408,21 @@ impl<K: Kernel> Linker<K> {
         self.kernel.memory().give_back(info.base);
     }
 
-    /// The loaded files, oldest first.
+    /// Returns the loaded files, oldest first.
     pub fn files(&self) -> Vec<FileInfo> {
         self.files.lock().iter().map(File::info).collect()
     }
 
-    /// Address and protections of a loaded file.
+    /// Returns the address and the segments of a loaded file.
     pub fn segments(&self, name: &str) -> Option<(u64, Vec<Segment>)> {
         let files = self.files.lock();
         files.iter().find(|file| file.name == name).map(|file| (file.base, file.segments.clone()))
     }
 
-    /// The firing sites of all files, those that can be: the site and its cold block are code of the file,
-    /// and the probe's record, `record_size` bytes, is its data. With each site the function it is in and
-    /// its offset there.
+    /// Returns the firing sites of all files, each with its function and the offset in the function.
+    ///
+    /// Skips unsound sites. In a sound one, the site and its cold block are in code of the file, and the probe's record
+    /// (`record_size` bytes) is in its data.
     pub fn sites(&self, record_size: usize) -> Vec<(SiteRecord, Option<(String, u64)>)> {
         let mut sites = Vec::new();
         for file in self.files.lock().iter() {
@@ -434,7 +436,7 @@ impl<K: Kernel> Linker<K> {
         sites
     }
 
-    /// The function of a file at an address, and how far in it that is.
+    /// Returns the function of a file at an address, and the offset of the address in the function.
     pub fn function_at(&self, address: u64) -> Option<(String, u64)> {
         self.files.lock().iter().find_map(|file| file.function_at(address))
     }
@@ -444,7 +446,7 @@ impl<K: Kernel> Linker<K> {
         self.files.lock().iter().find_map(|file| file.symbol_at(address))
     }
 
-    /// The kernel, which every file depends on first of all, then the files, the oldest ones first.
+    /// Looks up a symbol in the kernel and then in the files, oldest first.
     fn lookup(&self, symbol: &str) -> Option<u64> {
         let of_files = || {
             self.files.lock().iter().find_map(|file| {
@@ -473,7 +475,8 @@ impl<K: Kernel> Linker<K> {
         self.candidates(name).into_iter().find(|&(version, _)| fits(version)).map(|(_, file)| file)
     }
 
-    /// `modlist_lookup2`: the preferred version, or else the highest that will do.
+    /// Finds the file with the best version of an interface: the preferred version, or else the highest version in `range`
+    /// (`modlist_lookup2`).
     fn best(&self, name: &str, range: Range) -> Option<Option<u32>> {
         let fits = |version: i32| (range.minimum..=range.maximum).contains(&version);
         self.provider(name, |version| version == range.preferred).or_else(|| {

@@ -1,8 +1,8 @@
 //! The machine-independent FreeBSD half of the stand-in kernel: the linker, SDT's processing of a module's records, and
 //! layouts and constants, each with its source. Constants without a release are those of FreeBSD 15.
 //!
-//! It loads files by the same rules as FreeBSD, in the same order, with the same messages, and refuses the same files.
-//! If the real kernel would panic or corrupt memory because of a bad file, this one refuses the file and continues.
+//! The linker loads files by the same rules as FreeBSD, in the same order, with the same messages, and refuses the same files.
+//! If FreeBSD would panic or corrupt memory because of a bad file, this linker refuses the file and continues.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,8 +1,7 @@
-//! Records in the linker sets of a module: `struct mod_metadata`, `moduledata_t`, `struct mod_depend`,
-//! `struct mod_version` (`sys/module.h`) and `struct sysinit` (`sys/kernel.h`), read out of an image.
+//! Reads the records in the linker sets of a module: `struct mod_metadata`, `moduledata_t`, `struct mod_depend`,
+//! `struct mod_version` (`sys/module.h`) and `struct sysinit` (`sys/kernel.h`).
 //!
-//! Everything is read by copy from an image that has been relocated, so a record is inside the module
-//! or it is refused.
+//! The functions copy the records out of a relocated image, and refuse a module if one of its records is outside of the image.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,72 +17,72 @@ const DEPEND: i32 = 1;
 const MODULE: i32 = 2;
 /// `MDT_VERSION`.
 const VERSION: i32 = 3;
-/// `SI_SUB_DUMMY`: never run.
+/// `SI_SUB_DUMMY`: the kernel never runs functions of this subsystem.
 const DUMMY: u32 = 0;
 
-/// Versions of an interface that will do (`struct mod_depend`).
+/// The acceptable versions of an interface (`struct mod_depend`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The lowest.
+    /// The lowest acceptable version.
     pub minimum: i32,
-    /// The one to be taken if it is there.
+    /// The version to use if it is available.
     pub preferred: i32,
-    /// The highest.
+    /// The highest acceptable version.
     pub maximum: i32,
 }
 
 /// An interface that the module needs (`MODULE_DEPEND`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depend {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// The versions of FreeBSD that have it.
+    /// The acceptable versions of the interface.
     pub range: Range,
 }
 
-/// An interface that the module is (`MODULE_VERSION`).
+/// An interface that the module provides (`MODULE_VERSION`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// In which version.
+    /// The version of the interface.
     pub version: i32,
 }
 
 /// A module of the file (`moduledata_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleData {
-    /// The record's address, which identifies it.
+    /// The address of the record, which identifies the module.
     pub record: u64,
-    /// Its name.
+    /// The name of the module.
     pub name: String,
-    /// `int (*evhand)(module_t, int, void *)`, 0 for none.
+    /// The address of the handler, `int (*evhand)(module_t, int, void *)`; 0 if there is none.
     pub handler: u64,
     /// The handler's last argument.
     pub private: u64,
 }
 
-/// A function to be run when the file is loaded or unloaded (`struct sysinit`).
+/// A function that runs when the file is loaded or unloaded (`struct sysinit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SysInit {
-    /// When, primarily.
+    /// The subsystem, by which functions are sorted.
     pub subsystem: u32,
-    /// When, within the subsystem.
+    /// The position among the functions of the same subsystem.
     pub order: u32,
-    /// `void (*)(const void *)`.
+    /// The address of the function, `void (*)(const void *)`.
     pub function: u64,
-    /// Its argument.
+    /// The argument of the function.
     pub data: u64,
 }
 
-/// All that a file says about itself.
+/// The records of a file for the kernel linker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Its modules.
+    /// The modules of the file.
     pub modules: Vec<ModuleData>,
-    /// Interfaces that they provide.
+    /// The interfaces that the file provides.
     pub versions: Vec<Version>,
-    /// Interfaces that they need.
+    /// The interfaces that the file needs.
     pub depends: Vec<Depend>,
     /// The functions to run at load, in order.
     pub sysinits: Vec<SysInit>,
@@ -91,11 +90,11 @@ pub struct Metadata {
     pub sysuninits: Vec<SysInit>,
 }
 
-/// A record of a set is not inside the module, or has a pointer out of it that has to stay inside.
+/// The error if a record of a linker set is outside of the module, or contains an invalid pointer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("set_{set} has a record at {address:#x} that cannot be used")]
 pub struct BadRecord {
-    /// The set.
+    /// The name of the set.
     pub set: &'static str,
     /// The record's address in the set.
     pub address: u64,
@@ -109,7 +108,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     bytes[offset..].first_chunk().map_or(0, |&field| u64::from_le_bytes(field))
 }
 
-/// A `struct sysinit`, whose size differs from release to release.
+/// Reads a `struct sysinit`, whose size differs from release to release.
 fn read_sysinit(image: &Linked, release: Release, address: u64) -> Option<SysInit> {
     let header = image.read::<8>(address)?;
     let functions = address.checked_add(release::sysinit_function(release) as u64)?;
@@ -123,10 +122,10 @@ fn read_sysinit(image: &Linked, release: Release, address: u64) -> Option<SysIni
 }
 
 impl Metadata {
-    /// Reads `modmetadata_set`: what an image is and needs, which is looked at before anything else.
+    /// Reads `modmetadata_set`: the modules and interfaces of an image. The linker reads this set first.
     ///
     /// # Errors
-    /// When a record is not inside the module.
+    /// If a record is outside of the module.
     pub fn read_modules(image: &Linked) -> Result<Self, BadRecord> {
         let mut all = Self::default();
         for address in image.set("modmetadata_set") {
@@ -139,8 +138,8 @@ impl Metadata {
     /// Reads `sysinit_set` and `sysuninit_set`.
     ///
     /// # Errors
-    /// When a record is not inside the module, or a function that is to be called is neither code of the
-    /// module nor one of the kernel's (`is_kernel_function`).
+    /// If a record is outside of the module, or its function is neither a function of the module nor a function of the kernel
+    /// (`is_kernel_function`).
     pub fn read_inits(
         &mut self,
         image: &Linked,
@@ -176,7 +175,7 @@ impl Metadata {
     fn read_metadata(&mut self, image: &Linked, address: u64) -> Option<()> {
         let record = image.read::<24>(address)?;
         let data = u64_at(record, 8);
-        // Names are compared and shown, whatever bytes they are.
+        // A name need not be UTF-8: it is only compared and printed.
         let text = |at| Some(image.c_str(at)?.to_string_lossy().into_owned());
         let name = || text(u64_at(record, 16));
         match i32_at(record, 4) {
@@ -206,7 +205,7 @@ impl Metadata {
                 let version = i32_at(image.read::<4>(data)?, 0);
                 self.versions.push(Version { name: name()?, version });
             }
-            // MDT_PNP_INFO and what may come: of no concern to the loader.
+            // The loader ignores MDT_PNP_INFO and unknown types.
             _ => {}
         }
         Some(())

@@ -4,7 +4,7 @@ use dtrace_abi::freebsd::{Generation, Release};
 
 use crate::loader::Machine;
 
-/// 15.0-RELEASE: what this kernel begins as.
+/// 15.0-RELEASE, the default release of the stand-in kernel.
 pub const DEFAULT: Release = match Release::new(1_500_068) {
     Some(release) => release,
     None => unreachable!(),
@@ -18,11 +18,12 @@ pub(crate) const fn sysinit_function(release: Release) -> usize {
 /// 13.0-RELEASE's `__FreeBSD_version`.
 const RELEASE_13_0: u32 = 1_300_139;
 
-/// The first version that is taken for main's, in what differs between 13.0-RELEASE and main on arm64 and riscv.
+/// The first version that is treated like main where 13.0-RELEASE and main differ on arm64 and riscv.
 ///
-/// Of the trees between the two only parts of one were read, a stable tree from after August 2023: its arm64 has
-/// `arm64_get_writable_addr`, its riscv does not emulate `c.nop`. A release that was not read counts as 13.0-RELEASE: that
-/// one emulates less and has fewer symbols, and a module that works there works on the newer ones.
+/// It is not known in which version between the two each difference appeared. We have read only parts of one source tree, a
+/// stable branch from after August 2023: its arm64 has `arm64_get_writable_addr`, its riscv does not emulate `c.nop`. All other
+/// versions before this one are treated like 13.0-RELEASE, which emulates less and has fewer symbols: a module that works there
+/// works on the newer releases, too.
 const LIKE_MAIN: u32 = 1_500_000;
 
 /// Returns whether `dtrace_invop_start` emulates `nop` on arm64 and `c.nop` on riscv.
@@ -33,30 +34,30 @@ pub const fn emulates_nop(release: Release) -> bool {
     release.version() >= LIKE_MAIN
 }
 
-/// Returns whether modules' text is writable at the address at which it is executed, although it is not on newer releases.
+/// Returns whether the text of modules is writable at the address at which it is executed.
 ///
-/// It is on arm64 in 1300010 and 13.0-RELEASE, where fbt stores to it directly (`fbt_patch_tracepoint` in
-/// `sys/cddl/dev/fbt/aarch64/fbt_isa.c`). In main fbt asks `arm64_get_writable_addr` for an alias.
+/// That is so on arm64 in 1300010 and 13.0-RELEASE, where fbt stores directly to the text (`fbt_patch_tracepoint` in
+/// `sys/cddl/dev/fbt/aarch64/fbt_isa.c`). In main, fbt obtains a writable alias from `arm64_get_writable_addr`.
 pub const fn has_writable_text(release: Release, machine: Machine) -> bool {
     matches!(machine, Machine::Aarch64) && release.version() < LIKE_MAIN
 }
 
-/// Returns whether a symbol that some releases have as a function is a variable in this one, which holds a function's address.
+/// Returns whether a symbol is a function pointer (a variable) in `release`, although it is a function in other releases.
 ///
 /// `arm64_icache_sync_range`: a function in 1300010, a variable in 13.0-RELEASE and main (`sys/arm64/include/cpufunc.h`).
 pub const fn is_variable(release: Release, name: &str) -> bool {
     matches!(name.as_bytes(), b"arm64_icache_sync_range") && release.version() >= RELEASE_13_0
 }
 
-/// Returns whether a release has a symbol, of those that are not in every one.
+/// Returns whether a release has a symbol; `true` for symbols that do not depend on the release.
 pub const fn has_symbol(release: Release, name: &str) -> bool {
     match name.as_bytes() {
         b"sdt_probe" | b"sdt_probe6" => matches!(release.generation(), Generation::Patched),
         b"sdt_probes_enabled" => release.has_probes_enabled(),
-        // `sys/arm64/arm64/machdep.c`: neither in 1300010 nor in 13.0-RELEASE; in main.
+        // `sys/arm64/arm64/machdep.c`: main has it, 1300010 and 13.0-RELEASE do not.
         b"arm64_get_writable_addr" => release.version() >= LIKE_MAIN,
-        // Older kernels have them, too, but pass the stack instead of the trap frame: a handler that takes one for the other
-        // corrupts memory.
+        // Older kernels have these functions, too, but pass the stack instead of the trap frame to the handler. A handler that
+        // expects a trap frame would corrupt memory.
         b"dtrace_invop_add" | b"dtrace_invop_remove" => release.has_trap_frame(),
         _ => true,
     }

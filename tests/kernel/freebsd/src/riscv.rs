@@ -1,5 +1,5 @@
-//! riscv's `struct trapframe` (`sys/riscv/include/frame.h`) and the instructions that the kernel carries
-//! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`).
+//! riscv's `struct trapframe` (`sys/riscv/include/frame.h`) and the instructions that the kernel emulates after a breakpoint
+//! (`dtrace_invop_start`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`).
 
 use core::mem::offset_of;
 
@@ -42,25 +42,25 @@ const_assert_eq!(offset_of!(TrapFrame, sepc), 248);
 const_assert_eq!(offset_of!(TrapFrame, scause), 272);
 const_assert_eq!(size_of::<TrapFrame>(), 280);
 
-/// An instruction that a breakpoint handler may ask for, by its encoding.
+/// An instruction that a breakpoint handler may return, so that the kernel emulates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulated {
-    /// `c.nop`, the only nop: the program counter stays as the handler left it.
+    /// `c.nop`. The kernel does not support the 4-byte nop. It does not change the program counter: the handler has set it.
     Nop,
-    /// `ret`, of either length.
+    /// `ret`, of 2 or 4 bytes.
     Return,
-    /// `sd ra, offset(sp)`. The kernel takes the offset without a sign: prologues store above the stack
-    /// pointer.
+    /// `sd ra, offset(sp)`. The kernel treats the offset as unsigned, because prologues store above the stack pointer.
     StoreRa {
-        /// In bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// The instruction's bytes.
+        /// The size of the instruction in bytes.
         length: u64,
     },
 }
 
 impl Emulated {
-    /// Decodes a handler's answer as a release's kernel does; `None` if it knows no such answer, as for the nop of 4 bytes.
+    /// Decodes the value that a handler returned, as the kernel of `release` does; `None` if that kernel does not emulate such an
+    /// instruction, for example the 4-byte nop.
     pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
             0x0001 if !release::emulates_nop(release) => return None,
@@ -78,16 +78,16 @@ impl Emulated {
         })
     }
 
-    /// Does what the instruction would have done.
+    /// Emulates the instruction on the registers in `frame` and on the interrupted stack.
     ///
     /// # Safety
-    /// The frame is that of a breakpoint in this instruction's place.
+    /// `frame` was saved by a breakpoint that replaces this instruction.
     pub unsafe fn carry_out(self, frame: &mut TrapFrame) {
         match self {
             Self::Nop => {}
             Self::Return => frame.sepc = frame.ra,
             Self::StoreRa { offset, length } => {
-                // SAFETY: the instruction would have stored there.
+                // SAFETY: the replaced instruction would have stored to the same address: the caller's contract.
                 unsafe { ((frame.sp + offset) as *mut u64).write(frame.ra) };
                 frame.sepc += length;
             }
@@ -158,7 +158,7 @@ mod tests {
             [(0x0001, 0x1000), (0x8082, 0x2000), (0x0011_3423, 0x1004), (0xec06, 0x1002)]
         {
             let mut after = frame;
-            // SAFETY: the frame's stack is there.
+            // SAFETY: `sp` points to `stack`, and the offsets are inside of it.
             unsafe { decode(answer).unwrap().carry_out(&mut after) };
             assert_eq!(after, TrapFrame { sepc, ..frame }, "{answer:#x}");
         }

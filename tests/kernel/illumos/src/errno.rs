@@ -1,4 +1,4 @@
-//! illumos's error numbers (`usr/src/uts/common/sys/errno.h`) and what `strerror` says of them.
+//! illumos's error numbers (`usr/src/uts/common/sys/errno.h`) and their texts in `strerror`.
 
 /// No such file or directory.
 pub const ENOENT: i32 = 2;

@@ -1,9 +1,9 @@
 //! The machine-independent illumos half of the stand-in kernel: krtld, which loads modules, `modctl.c`, which installs
-//! and removes them, and `sdt`, which makes probes of the sites that krtld has found.
+//! and removes them, and `sdt`, which creates probes for the sites that krtld has found.
 //!
-//! It follows illumos-gate of February 2025, whose own code has been run on the same modules: this kernel prints the
-//! same messages about broken modules (with `moddebug` 0x40000000, which makes illumos print all reasons). If illumos
-//! would load a module that corrupts it, this kernel refuses the module with a reason.
+//! This crate behaves like illumos-gate of February 2025. We have run the code of illumos-gate on the same modules: this kernel
+//! prints the same messages about broken modules (with `moddebug` 0x40000000, which makes illumos print all reasons). If illumos
+//! would load a module that corrupts the kernel, this kernel refuses the module with a reason.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

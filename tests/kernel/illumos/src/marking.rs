@@ -1,10 +1,10 @@
 //! The ways in which krtld marks a probe's call and `sdt` enables the probe there.
 
-/// A way of both.
+/// The form of a site's text, disabled and enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marking {
-    /// illumos's: five nops; the second of them gets a `lock` prefix, which makes an instruction that does not
-    /// exist of the third.
+    /// The form in illumos: five 1-byte nops. To enable the site, `sdt` replaces the second nop by a `lock` prefix. The prefix
+    /// and the third nop together are an invalid instruction.
     #[default]
     Nops,
     /// Not used by illumos yet, but possible: one nop of five bytes. Its first byte becomes a breakpoint, and execution
@@ -21,7 +21,7 @@ impl Marking {
         }
     }
 
-    /// Returns the offset in the call of the byte that is stored, which is also that of the trap.
+    /// Returns the offset in the call of the byte that `sdt` stores. The CPU traps at the same offset.
     pub const fn patchpoint(self) -> usize {
         match self {
             Self::Nops => 1,
@@ -37,7 +37,7 @@ impl Marking {
         }
     }
 
-    /// Bytes from there on that are passed over after the trap.
+    /// Returns the number of bytes to skip after the trap, from the patchpoint on.
     pub const fn passed(self) -> u64 {
         match self {
             Self::Nops => 1,

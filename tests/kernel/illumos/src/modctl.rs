@@ -24,14 +24,15 @@ use super::refusal::Refusal;
 use stand_in_base::image::Segment;
 use stand_in_base::memory::Memory;
 
-/// `MODMAXNAMELEN`: the name of a dependency, with its NUL, and one byte that krtld wants free.
+/// `MODMAXNAMELEN`: the size of the buffer for a module's name. krtld accepts dependencies of at most 30 bytes: the NUL and one
+/// more byte must be free.
 const NAME_LEN: usize = 32;
 
-/// `MI_INFO_LINKAGE`, which `_info` is called with.
+/// `MI_INFO_LINKAGE`: the kind of the request with which the kernel calls `_info`.
 const MI_INFO_LINKAGE: c_int = 8;
 
-/// `struct modctl` (`usr/src/uts/common/sys/modctl.h`), as far as it is filled. There is one for each name
-/// that was ever loaded, and it stays.
+/// `struct modctl` (`usr/src/uts/common/sys/modctl.h`); only the named fields are filled. The kernel creates one for each name of
+/// a module when it is first loaded, and never frees it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ModCtl {
@@ -44,7 +45,7 @@ pub struct ModCtl {
     /// `mod_modname`.
     pub modname: *const c_char,
     busy: u32,
-    /// `mod_ref`: modules that depend on it.
+    /// `mod_ref`: the number of modules that depend on this module.
     pub references: AtomicI32,
     /// `mod_loaded`.
     pub loaded: AtomicU8,
@@ -52,9 +53,9 @@ pub struct ModCtl {
     pub installed: AtomicU8,
     flags: [u8; 6],
     requisites: [u64; 2],
-    /// `mod_loadcnt`: how often it has been loaded.
+    /// `mod_loadcnt`: the number of times that the module has been loaded.
     pub loadcnt: AtomicI32,
-    /// `mod_nenabled`: its probes that are enabled.
+    /// `mod_nenabled`: the number of enabled probes of the module.
     pub nenabled: AtomicI32,
     /// `mod_text`.
     pub text: AtomicU64,
@@ -73,14 +74,15 @@ const_assert_eq!(offset_of!(ModCtl, nenabled), 108);
 const_assert_eq!(offset_of!(ModCtl, text), 112);
 const_assert_eq!(size_of::<ModCtl>(), 144);
 
-// SAFETY: the pointers are to strings that stay, and to what `mp` says.
+// SAFETY: `filename` and `modname` point to strings that `new` leaks. `mp` is an atomic pointer to a `Linked`, which is `Send`
+// and `Sync`.
 unsafe impl Send for ModCtl {}
-// SAFETY: what changes is atomic.
+// SAFETY: as for `Send`; all fields that change are atomic.
 unsafe impl Sync for ModCtl {}
 
 impl ModCtl {
-    /// The structure of a module that has never been loaded. Neither it nor its names are ever freed, as
-    /// the kernel's.
+    /// Creates the structure of a module that has never been loaded. Like in illumos, the structure and its names are never
+    /// freed.
     pub fn new(class: &str, name: &str) -> &'static Self {
         let text = |text: String| {
             CString::new(text).expect("names of modules have no NUL").into_raw().cast_const()
@@ -105,9 +107,9 @@ impl ModCtl {
         }))
     }
 
-    /// Its name.
+    /// Returns the name of the module.
     pub fn name(&self) -> &'static CStr {
-        // SAFETY: it was made from a CString that stays.
+        // SAFETY: `new` made `modname` from a `CString` that it leaked.
         unsafe { CStr::from_ptr(self.modname) }
     }
 
@@ -117,7 +119,7 @@ impl ModCtl {
     }
 }
 
-/// `struct modinfo`, as far as `mod_info` writes to it when a module is loaded.
+/// `struct modinfo`, with names for the fields that `mod_info` uses when a module is loaded.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ModInfo {
@@ -131,7 +133,7 @@ pub struct ModInfo {
     pub rev: c_int,
     loadcnt: c_int,
     name: [c_char; NAME_LEN],
-    /// `mi_msinfo`: ten of 36 bytes, two numbers behind a text of 32 bytes, here as bytes.
+    /// `mi_msinfo`: ten structures of 36 bytes (a text of 32 bytes and a number), here as bytes.
     specific: [u8; 10 * 36],
 }
 
@@ -153,7 +155,7 @@ impl ModInfo {
         }
     }
 
-    /// Returns whether it is the linkage that is asked for.
+    /// Returns whether the request is `MI_INFO_LINKAGE`.
     pub const fn wants_linkage(&self) -> bool {
         self.info == MI_INFO_LINKAGE
     }
@@ -161,26 +163,26 @@ impl ModInfo {
 
 /// The parts of the kernel that loading and unloading use.
 pub trait Kernel {
-    /// Its memory and console.
+    /// Returns the memory for modules and the console.
     fn memory(&self) -> &dyn Memory;
-    /// Returns whether a module is part of the kernel and loaded from the start: `drv/dtrace`.
+    /// Returns whether a module is part of the kernel and always loaded: `drv/dtrace`.
     fn is_built_in(&self, module: &str) -> bool;
-    /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
-    /// one.
+    /// Returns the address of a symbol that a module of the kernel itself exports. `unix` and `genunix` are one module
+    /// ([`UNIX`]).
     fn symbol(&self, module: &str, name: &str) -> Option<u64>;
-    /// The way in which krtld marks the calls of probes.
+    /// Returns the form in which krtld marks the calls of probes.
     fn marking(&self) -> Marking {
         Marking::default()
     }
     /// Calls `int (*)(void *)` of a module that is mapped.
     fn call(&self, function: u64, argument: *mut c_void) -> i32;
-    /// A module has been loaded (`dtrace_modload`).
+    /// Handles the load of a module (`dtrace_modload`).
     fn module_loaded(&self, module: &'static ModCtl);
-    /// A module has gone (`dtrace_modunload`).
+    /// Handles the unload of a module (`dtrace_modunload`).
     fn module_unloaded(&self, module: &'static ModCtl);
 }
 
-/// Name of the kernel's own symbols, for [`Kernel::symbol`].
+/// The module name of the kernel itself, for [`Kernel::symbol`].
 pub const UNIX: &str = "unix";
 
 /// A module that is or was loaded.
@@ -188,30 +190,30 @@ pub const UNIX: &str = "unix";
 struct Module {
     class: String,
     ctl: &'static ModCtl,
-    /// While it is loaded.
+    /// The image and symbols; `None` while the module is not loaded.
     linked: Option<Box<Linked>>,
-    /// Modules of the kernel's own, and others by their names, that it depends on.
+    /// The names of the modules that this module depends on, including modules of the kernel itself.
     requisites: Vec<String>,
 }
 
 /// A loaded module, as modinfo(8) shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its number.
+    /// The number of the module.
     pub id: u32,
-    /// Its name.
+    /// The name of the module.
     pub name: String,
-    /// Its address.
+    /// The address at which the module is mapped.
     pub base: u64,
-    /// Bytes it takes.
+    /// The size in memory, in bytes.
     pub size: usize,
 }
 
-/// All modules.
+/// All modules that are or were loaded, and the operations on them.
 #[derive(Debug)]
 pub struct Modules<K> {
     kernel: K,
-    /// Held over a load or an unload, while code of the module may run.
+    /// Held during a load or an unload, also while code of the module runs.
     busy: Mutex<()>,
     all: Mutex<Vec<Module>>,
 }
@@ -222,16 +224,16 @@ impl<K: Kernel> Modules<K> {
         Self { kernel, busy: Mutex::new(()), all: Mutex::new(Vec::new()) }
     }
 
-    /// The machine.
+    /// Returns the kernel into which modules are loaded.
     pub const fn kernel(&self) -> &K {
         &self.kernel
     }
 
-    /// Loads and installs a module, as modload(8) does: `file` is its class and its name, or the name of a
-    /// `misc` module. One that is loaded is left as it is.
+    /// Loads and installs a module, as modload(8) does. `file` is the module's class and name, or the name of a `misc` module.
+    /// Does nothing if the module is already loaded.
     ///
     /// # Errors
-    /// Why it is refused; the console has krtld's words.
+    /// The reason for which the kernel refuses the module; krtld's messages are printed on the console.
     pub fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         let (class, name) = file.rsplit_once('/').unwrap_or(("misc", file));
@@ -261,7 +263,7 @@ impl<K: Kernel> Modules<K> {
         }
     }
 
-    /// `mod_load`: krtld, `_info`, and DTrace's chance to find the probes.
+    /// Links and maps a module, calls its `_info`, and notifies DTrace, which creates the probes (`mod_load`).
     fn mod_load(&self, class: &str, name: &str, bytes: &[u8]) -> Result<(), Refusal> {
         let file = File::parse(bytes)?;
         let path = format!("/kernel/{class}/amd64/{name}");
@@ -281,7 +283,7 @@ impl<K: Kernel> Modules<K> {
             });
         let linked = linked.and_then(|linked| {
             entry_points(&linked)?;
-            // Text can be written to, as on illumos: `sdt` does, and so do modules that patch their sites themselves.
+            // The text is writable, as on illumos: `sdt` and modules that patch their sites themselves write to it.
             let mapped = self.kernel.memory().map(&linked.image, true);
             if mapped { Ok(linked) } else { Err(Refusal::OutOfMemory) }
         });
@@ -301,7 +303,7 @@ impl<K: Kernel> Modules<K> {
         Ok(())
     }
 
-    /// Makes a module one that is loaded.
+    /// Adds a module to the loaded modules, and adds references to the modules that it depends on.
     fn enter(
         &self,
         class: &str,
@@ -331,7 +333,7 @@ impl<K: Kernel> Modules<K> {
         ctl
     }
 
-    /// `do_dependents`: the names of those dependencies that are there, and the first that is not.
+    /// Returns the names of the dependencies that are loaded, and the first dependency that is not (`do_dependents`).
     fn dependents(&self, name: &str, depends: &[String]) -> (Vec<String>, Option<String>) {
         let (mut found, mut missing) = (Vec::new(), None);
         for depend in depends {
@@ -354,7 +356,7 @@ impl<K: Kernel> Modules<K> {
         (found, missing)
     }
 
-    /// `kobj_lookup_all`: dependencies first, then the kernel.
+    /// Looks up a symbol in the dependencies and then in the kernel (`kobj_lookup_all`).
     fn lookup(&self, requisites: &[String], symbol: &str) -> Option<u64> {
         let of_requisite = |requisite: &String| {
             let exported =
@@ -366,7 +368,8 @@ impl<K: Kernel> Modules<K> {
         requisites.iter().find_map(of_requisite).or_else(|| self.kernel.symbol(UNIX, symbol))
     }
 
-    /// `get_syms` on global symbols that the kernel has already. A few are not mentioned.
+    /// Prints a line for each global symbol of a module that the kernel also defines, as `get_syms` does; skips the functions in
+    /// `SUPPRESSED`.
     fn warn_of_doubles(&self, path: &str, linked: &Linked) {
         const SUPPRESSED: [&str; 4] = ["memcpy", "memset", "memmove", "memcmp"];
         for symbol in linked.symbols.iter().filter(|symbol| symbol.is_exported()) {
@@ -377,7 +380,7 @@ impl<K: Kernel> Modules<K> {
         }
     }
 
-    /// `modinstall`.
+    /// Calls the module's `_init` (`modinstall`).
     fn modinstall(&self, name: &str) -> Result<(), Refusal> {
         let (ctl, init) = self
             .with(name, |module| {
@@ -395,10 +398,10 @@ impl<K: Kernel> Modules<K> {
         }
     }
 
-    /// Removes and unloads a module, as modunload(8) does. One that is not loaded is no error.
+    /// Removes and unloads a module, as modunload(8) does. Does nothing if the module has been unloaded before.
     ///
     /// # Errors
-    /// The module, a probe or a dependent module keeps it; it stays loaded then.
+    /// If the module was never loaded, refuses, has an enabled probe, or another module depends on it. The module stays loaded.
     pub fn unload(&self, name: &str) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -413,7 +416,7 @@ impl<K: Kernel> Modules<K> {
         Ok(())
     }
 
-    /// `moduninstall`.
+    /// Calls the module's `_fini`, unless the module is in use (`moduninstall`).
     fn moduninstall(&self, ctl: &'static ModCtl, name: &str) -> Result<(), Refusal> {
         let used = ctl.references.load(Ordering::Relaxed) != 0;
         if used || ctl.nenabled.load(Ordering::Acquire) != 0 {
@@ -439,7 +442,7 @@ impl<K: Kernel> Modules<K> {
         }
     }
 
-    /// `mod_unload`.
+    /// Drops the references to other modules, unmaps the module, and notifies DTrace (`mod_unload`).
     fn mod_unload(&self, name: &str) {
         let gone = {
             let mut all = self.all.lock();
@@ -511,7 +514,7 @@ impl Module {
     }
 }
 
-/// The kernel calls what has these names, wherever in the module it is.
+/// Checks that `_init`, `_info` and `_fini` are code, because illumos calls these symbols even if they are in data.
 fn entry_points(linked: &Linked) -> Result<(), Refusal> {
     for name in ["_init", "_info", "_fini"] {
         let at = linked.lookup(name).filter(|&at| linked.holds(at));
@@ -526,9 +529,9 @@ fn entry_points(linked: &Linked) -> Result<(), Refusal> {
 /// Returns the loaded module of a `struct modctl`, which DTrace's providers inspect.
 ///
 /// # Safety
-/// The caller is called by the load of that module, or keeps it from being unloaded otherwise.
+/// The module is not unloaded while the result is in use: the caller runs during the load of the module, or prevents its unload.
 pub unsafe fn linked_of(ctl: &ModCtl) -> Option<&Linked> {
-    // SAFETY: it was stored by the load, and lives until the unload; the caller keeps the two apart.
+    // SAFETY: `enter` stored the pointer. The `Linked` lives until the unload, which the caller prevents.
     unsafe { ctl.mp.load(Ordering::Acquire).as_ref() }
 }
 

@@ -1,4 +1,4 @@
-//! The providers of `sdt` and how a symbol's name tells which a probe belongs to (`sdt_providers` of
+//! The providers of `sdt`, and the function that finds a probe's provider by the name of its symbol (`sdt_providers` of
 //! `usr/src/uts/common/dtrace/sdt_subr.c`).
 
 use alloc::string::String;
@@ -9,13 +9,13 @@ use sdt_core::ops::{Attribute, Class, Privileges, ProviderAttr, Stability};
 /// A provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Provider {
-    /// Its name.
+    /// The name of the provider.
     pub name: &'static CStr,
-    /// Prefix of its probes' names, behind [`PREFIX`](super::PREFIX); empty for `sdt`.
+    /// The prefix of the names of its probes, after [`PREFIX`](super::PREFIX); empty for `sdt`.
     pub prefix: &'static str,
-    /// Stability of its probes.
+    /// The stability of its probes.
     pub attributes: ProviderAttr,
-    /// Privileges that its consumers need.
+    /// The privileges that its consumers need.
     pub privileges: Privileges,
 }
 
@@ -62,7 +62,7 @@ enum Kind {
 }
 
 const fn provider(name: &'static CStr, prefix: &'static str, kind: Kind) -> Provider {
-    // DTRACE_PRIV_NONE in the table: sdt_attach makes it so.
+    // The table in illumos has DTRACE_PRIV_NONE, which `sdt_attach` replaces by DTRACE_PRIV_KERNEL.
     Provider { name, prefix, attributes: attributes(kind), privileges: Privileges::KERNEL }
 }
 
@@ -90,12 +90,12 @@ const fn attributes(kind: Kind) -> ProviderAttr {
     ProviderAttr { provider, module, function: module, name, args }
 }
 
-/// The index of a probe's provider and the probe's name, from a symbol's name behind the prefix.
+/// Returns the index of a probe's provider and the name of the probe. `symbol` is the name of the symbol without the prefix.
 pub fn name_of(symbol: &str) -> (usize, String) {
     let last = PROVIDERS.len() - 1;
     let index =
         PROVIDERS[..last].iter().position(|of| symbol.starts_with(of.prefix)).unwrap_or(last);
-    // From left to right, so that the last of three underscores remains.
+    // `replace` scans from left to right, so the last of three underscores remains.
     (index, symbol[PROVIDERS[index].prefix.len()..].replace("__", "-"))
 }
 

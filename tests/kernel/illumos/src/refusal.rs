@@ -1,4 +1,5 @@
-//! Why a module is not loaded or not unloaded, in krtld's and `modctl.c`'s words where they have some.
+//! The reasons for which the kernel refuses to load or unload a module. The messages are those of krtld and `modctl.c` if these
+//! have one.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,7 +28,7 @@ pub enum Refusal {
     DynamicStrings(usize),
     /// The file has no symbol table.
     NoSymbols,
-    /// The symbol with this number is in a section that is not there.
+    /// The symbol with this index is in a section that does not exist.
     SectionNumber(usize),
     /// Symbols that cannot be resolved.
     Undefined {
@@ -35,43 +36,43 @@ pub enum Refusal {
         undefined: Vec<String>,
         /// Thread-local symbols.
         thread_local: Vec<String>,
-        /// The first dependency that was not there.
+        /// The first dependency that is not loaded.
         missing: Option<String>,
     },
     /// Relocations without explicit addends.
     Rel,
     /// Relocations for another symbol table.
     OtherTable,
-    /// The relocation section with this number applies to a section that is not there.
+    /// The relocation section with this index applies to a section that does not exist.
     Target(usize),
-    /// The relocation with this number, in its section, has a symbol that is not there.
+    /// The relocation with this index in its section uses a symbol that does not exist.
     SymbolNumber(usize),
-    /// A relocation of a type that krtld does not know.
+    /// krtld rejects the type of a relocation as invalid.
     Type {
         /// The type.
         kind: u32,
-        /// Offset in its section.
+        /// The offset in the relocated section.
         offset: u64,
     },
-    /// A relocation of a type that krtld knows and does not do.
+    /// krtld recognises the type of a relocation but does not support it.
     NotSupported {
         /// The type.
         kind: u32,
-        /// Its symbol.
+        /// The name of the relocation's symbol.
         symbol: String,
     },
-    /// A value that does not fit its field.
+    /// The value of a relocation does not fit into its field.
     Fit {
         /// The type.
         kind: u32,
-        /// Its symbol.
+        /// The name of the relocation's symbol.
         symbol: String,
         /// The value.
         value: u64,
     },
-    /// krtld would load it without a message, and the kernel would be corrupted.
+    /// krtld would load the module without a message, and the kernel would be corrupted.
     Unsound {
-        /// Section and offset there.
+        /// The section and the offset in it, or the name of a symbol.
         place: String,
         /// The defect.
         reason: String,
@@ -80,21 +81,21 @@ pub enum Refusal {
     OutOfMemory,
     /// A module that it depends on cannot be installed.
     Requisite,
-    /// `_init` is not there, or not in the module.
+    /// The module has no `_init`, or its `_init` is at an address outside of the module.
     NoInit,
     /// `_init` returned an error.
     Init(i32),
     /// No module has this name.
     NoSuchModule,
-    /// A probe of it is enabled, another module depends on it, or it has no `_fini`.
+    /// A probe of the module is enabled, another module depends on it, or it has no `_fini`.
     Busy,
-    /// `_fini` is not in the module.
+    /// The module's `_fini` is at an address outside of the module.
     NoFini,
     /// `_fini` returned an error.
     Fini(i32),
 }
 
-/// The number that krtld's messages call a relocation type by.
+/// Returns the name of a relocation type in krtld's messages; the number if it has no name there.
 fn type_name(kind: u32) -> String {
     let name = match kind {
         3 => "GOT32",
@@ -111,7 +112,7 @@ fn type_name(kind: u32) -> String {
 }
 
 impl Refusal {
-    /// Returns whether illumos, which trusts the file in this, would have panicked, or gone on with spoilt memory.
+    /// Returns whether illumos, which does not check this, would have panicked or corrupted memory.
     pub fn would_have_panicked(&self) -> bool {
         matches!(self, Self::Truncated(_) | Self::Unsound { .. })
     }
@@ -149,7 +150,7 @@ impl Refusal {
                 format!("{name} error doing relocations"),
             ]
         };
-        // Said without an end of line, so that the next message follows.
+        // krtld prints this message without a newline, so the next message is on the same line.
         let relocation = |kind: u32, symbol: &str, what: String| {
             alloc::vec![
                 format!(
@@ -228,7 +229,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Refusal {
-    /// The message of modload(8) or modunload(8); the reasons are on the console.
+    /// Writes the message of modload(8) or modunload(8). The console has the complete reason ([`console`](Self::console)).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated(what) => write!(f, "{what} is not inside the file"),

@@ -1,5 +1,5 @@
-//! The stack after a trap: `struct regs` (`usr/src/uts/intel/amd64/sys/privregs.h`) behind the word
-//! that `dtrace_invop` pushes for its handlers (`invoptrap` of `intel/ml/exception.S`).
+//! The stack after a trap: the word that `dtrace_invop` pushes for its handlers (`invoptrap` of `intel/ml/exception.S`), followed
+//! by `struct regs` (`usr/src/uts/intel/amd64/sys/privregs.h`).
 
 use core::mem::offset_of;
 
@@ -56,12 +56,12 @@ const_assert_eq!(offset_of!(Regs, rsp), 224);
 const_assert_eq!(size_of::<Regs>(), 240);
 
 impl Regs {
-    /// An argument of the call that a site was before krtld made nops of it (`sdt_getarg`): the first six
-    /// are in registers; the others are on the stack from its top on, for no return address was pushed.
-    /// For arguments that the call did not pass, returns whatever the register or the stack holds.
+    /// Returns an argument of the call that krtld has replaced at a site (`sdt_getarg`). The first six arguments are in
+    /// registers. The others start at the top of the stack, because no return address was pushed. If the call has fewer
+    /// arguments, the result is the unrelated value of the register or stack word.
     ///
     /// # Safety
-    /// `rsp` is that of a site, and a stack is mapped where the argument would be.
+    /// `rsp` is the stack pointer at a site, and the stack is mapped at the position of the argument.
     pub unsafe fn argument(&self, argno: usize) -> u64 {
         match self.arguments.get(argno) {
             Some(&argument) => argument,

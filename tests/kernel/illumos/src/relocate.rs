@@ -1,9 +1,9 @@
 //! Relocations: `do_reloc_krtld` of `usr/src/uts/intel/amd64/krtld/doreloc.c`.
 
-/// The first type behind its table (`R_AMD64_NUM`).
+/// The number of types in krtld's table, which is the first number after it (`R_AMD64_NUM`).
 const NUM: u32 = 43;
 
-/// One relocation, its symbol found.
+/// A relocation whose symbol has been resolved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Relocation {
     /// `R_AMD64_*`.
@@ -18,29 +18,30 @@ pub(super) struct Relocation {
     pub(super) base: u64,
 }
 
-/// Why a relocation is not done.
+/// Why a relocation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// krtld says that it cannot.
+    /// krtld reports that it does not support the type.
     NotSupported,
-    /// The value does not fit.
+    /// The value does not fit into the field.
     Fit(u64),
-    /// krtld does it without a word, and wrong.
+    /// krtld would apply the relocation incorrectly, without a message.
     Unsound(&'static str),
 }
 
-/// Two functions whose calls krtld makes nops of as it does with probes, to put instructions there later.
+/// Returns whether a symbol is one of the two functions whose calls krtld replaces by nops, like calls of probes, to store
+/// instructions there later.
 pub(super) fn is_hot_inline(symbol: &str) -> bool {
     matches!(symbol, "smap_enable" | "smap_disable")
 }
 
-/// Returns whether `do_relocate` accepts a type before it reads the symbol: it treats types 19 to 23 as thread-local.
-/// The type just after its table passes its check, and the bytes there cause the refusal.
+/// Checks the type as `do_relocate` does before it reads the symbol: it refuses types 19 to 23 as thread-local, and types outside
+/// of its table. (krtld's own check accepts type 43, the first after the table, but then refuses it because of the bytes there.)
 pub(super) fn check(kind: u32) -> Result<(), ()> {
     if kind >= NUM || (19..=23).contains(&kind) { Err(()) } else { Ok(()) }
 }
 
-/// Does one relocation. `rest` is the section's memory from the field on.
+/// Applies one relocation. `rest` is the memory from the start of the field to the end of its section.
 pub(super) fn apply(relocation: &Relocation, rest: &mut [u8]) -> Result<(), Wrong> {
     let Relocation { kind, place, symbol, addend, base } = *relocation;
     let value = symbol.wrapping_add_signed(addend);
@@ -72,7 +73,7 @@ pub(super) fn apply(relocation: &Relocation, rest: &mut [u8]) -> Result<(), Wron
     }
 }
 
-/// Fields of four and eight bytes are added to.
+/// Adds `value` to an 8-byte field, as krtld does, instead of replacing the field.
 fn add64(rest: &mut [u8], value: u64) -> Result<(), Wrong> {
     let field = rest.first_chunk_mut().ok_or(OUTSIDE)?;
     *field = u64::from_le_bytes(*field).wrapping_add(value).to_le_bytes();

@@ -1,5 +1,4 @@
-//! `sdt`: the provider, or rather the 22 of them, of probes that krtld has found
-//! (`usr/src/uts/intel/dtrace/sdt.c`).
+//! The module `sdt` with its 22 providers, for the probes that krtld has found (`usr/src/uts/intel/dtrace/sdt.c`).
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -20,7 +19,8 @@ use super::regs::Regs;
 /// Frames between `dtrace_probe` and the function that fired.
 const AFRAMES: u32 = 3;
 
-/// `sdt_mode`: in the kernel, and those who may not trace it see nothing of it.
+/// The result of `sdt_mode`: the probe fires in the kernel, and a consumer without the privilege to trace the kernel gets no
+/// data.
 const MODE: c_int = 0x51;
 
 /// The part of the machine that `sdt` uses.
@@ -33,47 +33,47 @@ pub trait Machine: Sync + fmt::Debug {
     /// Stores a byte to a module's text.
     ///
     /// # Safety
-    /// The text is mapped, and CPUs may execute what it holds then.
+    /// The text is mapped, and other CPUs may execute the new bytes.
     unsafe fn store(&self, address: u64, byte: u8);
     /// The way in which sites are enabled.
     fn marking(&self) -> Marking {
         Marking::default()
     }
-    /// The registers of the trap that this CPU is in, if it is in one that a site has raised. Probe context.
+    /// Returns the registers at the trap that this CPU is handling; `None` if no site has caused a trap. Probe context.
     fn regs(&self) -> Option<Regs>;
 }
 
-/// A site, as `sdt_probe_t` is: one of a probe's chain, and one of the list of all.
+/// A site (`sdt_probe_t`). It is in the chain of its probe's sites, and in the list of all sites.
 #[derive(Debug)]
 struct Patchpoint {
     id: AtomicU32,
     ctl: &'static ModCtl,
     /// The module's load count when the site was found.
     loadcnt: i32,
-    /// Address of the byte that is stored, where the CPU traps then.
+    /// The address of the byte that `sdt` stores to enable the site. The CPU traps at this address.
     patchpoint: u64,
-    /// The byte that it replaced.
+    /// The original byte at the patchpoint.
     saved: u8,
-    /// Whether it is one whose arguments have types.
+    /// Whether the types of the probe's arguments are known.
     typed: bool,
-    /// The next one of the same probe.
+    /// The next site of the same probe.
     next: AtomicPtr<Patchpoint>,
-    /// The next one of all.
+    /// The next site in the list of all sites.
     list: AtomicPtr<Patchpoint>,
 }
 
-/// The provider.
+/// The state of `sdt`.
 #[derive(Debug)]
 pub struct Sdt {
     machine: &'static dyn Machine,
-    /// Ids of the providers, 0 before they are registered.
+    /// The ids of the providers; 0 before they are registered.
     ids: [AtomicUsize; PROVIDERS.len()],
-    /// All sites. A CPU may be walking it at any time, so that none is ever freed.
+    /// The list of all sites. A CPU may walk the list at any time, so sites are never freed.
     sites: AtomicPtr<Patchpoint>,
 }
 
 impl Sdt {
-    /// Not attached yet.
+    /// Creates the state before [`attach`](Self::attach).
     pub const fn new(machine: &'static dyn Machine) -> Self {
         Self {
             machine,
@@ -85,14 +85,14 @@ impl Sdt {
     /// Registers all providers (`sdt_attach`).
     ///
     /// # Errors
-    /// The framework refuses one; the others stay.
+    /// If the framework refuses a provider. The providers before it stay registered.
     pub fn attach(&'static self, framework: &'static dyn Framework) -> Result<(), FrameworkError> {
         let context = Box::leak(Box::new(Context { sdt: self, framework }));
         for (provider, id) in PROVIDERS.iter().zip(&self.ids) {
             let users = provider.privileges.contains(sdt_core::ops::Privileges::USER);
             let ops = ProviderOps { usermode: users.then_some(mode), ..OPS };
             let arg = (&raw mut *context).cast();
-            // SAFETY: the ops are those of this module, the context stays.
+            // SAFETY: the ops of this module expect a `Context` as their `arg`, and the context is leaked.
             let registered = unsafe {
                 framework.register(
                     provider.name,
@@ -107,12 +107,12 @@ impl Sdt {
         Ok(())
     }
 
-    /// The id of the probe that has a site that traps at an address (`sdt_invop`). Probe context.
+    /// Returns the id of the probe whose site has its patchpoint at `address` (`sdt_invop`). Probe context.
     pub fn probe_at(&self, address: u64) -> Option<u32> {
         let mut site = self.sites.load(Ordering::Acquire);
         // SAFETY: no site is ever freed.
         while let Some(at) = unsafe { site.as_ref() } {
-            // One of a module that has gone may be where another module is now.
+            // The address of a site of an unloaded module may now belong to another module.
             if at.patchpoint == address && at.is_live() {
                 return Some(at.id.load(Ordering::Relaxed));
             }
@@ -121,7 +121,7 @@ impl Sdt {
         None
     }
 
-    /// `sdt_provide_module`: a probe for each function and name, of all sites there.
+    /// Creates the probes of a module (`sdt_provide_module`). All sites with the same name in the same function are one probe.
     fn provide(&self, framework: &dyn Framework, ctl: &'static ModCtl) {
         if self.ids.iter().any(|id| id.load(Ordering::Acquire) == 0) {
             return;
@@ -131,7 +131,7 @@ impl Sdt {
         let loadcnt = ctl.loadcnt.load(Ordering::Relaxed);
         for (found, function) in sites_of(linked) {
             if self.probe_at(found.address).is_some() {
-                // All were provided when another of the providers was asked.
+                // A call for another provider has already created all probes of the module.
                 return;
             }
             let (provider, name) = name_of(&found.name);
@@ -145,7 +145,7 @@ impl Sdt {
                 ctl,
                 loadcnt,
                 patchpoint: found.address,
-                // SAFETY: the module is mapped, and krtld has found this in its text.
+                // SAFETY: the module is mapped, and krtld has found the site in its text.
                 saved: unsafe { self.machine.load(found.address) },
                 typed,
                 next: AtomicPtr::new(core::ptr::null_mut()),
@@ -177,14 +177,14 @@ impl Sdt {
         }
     }
 
-    /// Puts a site behind the first one of its probe.
+    /// Inserts a site into the chain of its probe, after the first site.
     fn chain(&self, id: ProbeId, site: &'static Patchpoint) {
         let mut at = self.sites.load(Ordering::Acquire);
         let mut first = None;
         // SAFETY: no site is ever freed.
         while let Some(other) = unsafe { at.as_ref() } {
             if other.id.load(Ordering::Relaxed) == id.get() && other.is_live() {
-                // The oldest of them is the one that the framework knows.
+                // The last match in the list is the oldest site of the probe, which the framework has as the probe's argument.
                 first = Some(other);
             }
             at = other.list.load(Ordering::Acquire);
@@ -197,20 +197,19 @@ impl Sdt {
 }
 
 impl Patchpoint {
-    /// Returns whether the module is loaded, and not again.
+    /// Returns whether the module is loaded, and has not been reloaded since the site was found.
     fn is_live(&self) -> bool {
         self.ctl.is_loaded() && self.ctl.loadcnt.load(Ordering::Relaxed) == self.loadcnt
     }
 
-    /// Stores a byte at all sites of the probe, if they are still there.
+    /// Stores a byte at all sites of the probe; does nothing if the module has been unloaded.
     fn patch(&self, machine: &dyn Machine, byte: impl Fn(&Self) -> u8) {
         if !self.is_live() {
             return;
         }
         let mut at = Some(self);
         while let Some(site) = at {
-            // SAFETY: the module is loaded; both bytes make an instruction there, one that does nothing
-            // and one that traps.
+            // SAFETY: the module is loaded. With either byte, the site is executable: as nops, or as an instruction that traps.
             unsafe { machine.store(site.patchpoint, byte(site)) };
             // SAFETY: no site is ever freed.
             at = unsafe { site.next.load(Ordering::Acquire).as_ref() };
@@ -224,7 +223,7 @@ struct Context {
     framework: &'static dyn Framework,
 }
 
-/// The ops of all providers, `usermode` aside.
+/// The ops of all providers. `attach` sets `usermode` for the providers that users may enable.
 const OPS: ProviderOps = ProviderOps {
     provide: None,
     provide_module: Some(provide_module),
@@ -266,13 +265,14 @@ unsafe extern "C" fn disable(arg: *mut c_void, _id: u32, parg: *mut c_void) {
     site.patch(context.sdt.machine, |site| site.saved);
 }
 
-/// Probes of `io` that have arguments with types, and those: of the first one all three translators are made
-/// (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). A module's probe of such a name has its types, too.
+/// The probes of `io` whose arguments have types (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). D sees three arguments,
+/// each translated from the first argument of the call. A module's probe with one of these names has the same types.
 const IO_PROBES: [&str; 4] = ["start", "done", "wait-start", "wait-done"];
 const IO_NATIVE: &CStr = c"buf_t *";
 const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t *"];
 
-/// illumos's table of types has rows for the kernel's own probes; this kernel has those of `io`.
+/// Describes an argument of a probe. illumos has a table of types for the probes of its kernel; this kernel has only the rows of
+/// `io`.
 ///
 /// # Safety
 /// `parg` is the probe's first site, `desc` the description to fill.
@@ -289,7 +289,7 @@ unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc:
     desc.xlate = Name::cut(translated.to_bytes());
 }
 
-/// `sdt_getarg`. Like illumos's it does not know how many arguments a probe has.
+/// Returns an argument of the probe that is firing (`sdt_getarg`). As in illumos, the number of arguments is unknown.
 ///
 /// # Safety
 /// `arg` is the context of [`Sdt::attach`]. Probe context.
@@ -304,8 +304,8 @@ unsafe extern "C" fn getargval(
     let context = unsafe { &*arg.cast::<Context>() };
     let argno = usize::try_from(argno).ok().filter(|&argno| argno < ARGS);
     let (Some(regs), Some(argno)) = (context.sdt.machine.regs(), argno) else { return 0 };
-    // SAFETY: the trap was raised by a site of the probe. The stack's top four words are there, whatever they
-    // are: above a module's function are at least those that the kernel has called it through.
+    // SAFETY: a site of the probe caused the trap. The four words at the top of the stack are mapped, even if they are not
+    // arguments: the kernel called the module's function, so at least the kernel's own frames are above.
     unsafe { regs.argument(argno) }
 }
 

@@ -1,5 +1,5 @@
-//! Loading, listing and enabling, on a machine that records its calls. The messages about broken modules are those of illumos's own
-//! code about the same modules.
+//! Tests of loading and unloading, with a mock kernel that logs its calls of module functions. The expected messages about broken
+//! modules are those that illumos's own code prints for the same modules.
 
 mod refusals;
 mod sdt;
@@ -28,14 +28,14 @@ const INIT: u64 = 0;
 const INFO: u64 = 8;
 const FINI: u64 = 16;
 
-/// Functions are told apart by their offset in the module.
+/// A mock kernel that logs the calls of module functions. It identifies a function by its offset in the module.
 #[derive(Default)]
 struct Machine {
     memory: fixture::machine::Machine,
     log: RefCell<Vec<String>>,
-    /// Other functions may be called, too.
+    /// Whether calls of other functions are allowed, too; then every call returns 0.
     lenient: Cell<bool>,
-    /// Answers of functions, by offset; others answer 0.
+    /// The results of functions, by offset; 0 if absent.
     answers: RefCell<BTreeMap<u64, i32>>,
 }
 
@@ -94,7 +94,7 @@ impl Machine {
     }
 }
 
-/// A module in the making: three functions of eight bytes, and then one of 40, `work`.
+/// Builds a module. Its text has room for three functions of 8 bytes, followed by `work`, a function of 40 bytes.
 pub(crate) struct ModuleBuilder {
     pub(crate) file: Builder,
     text: SectionId,
@@ -108,7 +108,7 @@ impl ModuleBuilder {
         Self { file, text }
     }
 
-    /// A module with the functions that the kernel calls.
+    /// Creates a module with `_init`, `_info` and `_fini`.
     pub(crate) fn whole() -> Self {
         let mut module = Self::new();
         for (name, at) in [("_init", INIT), ("_info", INFO), ("_fini", FINI)] {
@@ -117,19 +117,19 @@ impl ModuleBuilder {
         module
     }
 
-    /// Makes the five bytes at an offset of the text a call.
+    /// Adds a call of `symbol` at offset `at` of the text.
     pub(crate) fn call(&mut self, at: u64, symbol: SymbolId) {
         self.file.patch(self.text, at, &[0xe8, 0, 0, 0, 0]);
         self.file.relocate(self.text, at + 1, elf::R_X86_64_PLT32, symbol, -4);
     }
 
-    /// A probe that fires at an offset of the text.
+    /// Adds a probe that fires at offset `at` of the text.
     pub(crate) fn probe(&mut self, name: &str, at: u64) {
         let symbol = self.file.undefined(&format!("{PREFIX}{name}"), false);
         self.call(at, symbol);
     }
 
-    /// `_depends_on`.
+    /// Defines the string `_depends_on`.
     pub(crate) fn depends(&mut self, names: &str) {
         let data = self.file.data();
         let at = self.file.append(data, &[names.as_bytes(), &[0]].concat());

@@ -1,9 +1,10 @@
-//! The torture of functions: one CPU enables and disables all functions that a consumer has sent, again and again, while all CPUs
-//! work in them.
+//! The torture of functions: one CPU repeatedly enables and disables the probes of all functions that a consumer has sent, while
+//! all CPUs call these functions.
 //!
-//! After each transition, the counted functions are quiet for a moment: each CPU calls other functions only. From then until it
-//! has called a number of them, which it announces, the records of these functions must be exactly their calls if they are enabled,
-//! and there must be none if they are not.
+//! Each transition is followed by three phases, which every CPU acknowledges. In the quiet phase no CPU calls a counted function.
+//! In the counted phase each CPU calls a fixed number of counted functions. From the quiet phase to the end of the counted phase,
+//! the number of records of each counted function must be equal to the number of its calls if the probes are enabled, and 0
+//! otherwise.
 
 use alloc::collections::{BTreeMap, btree_map};
 use alloc::format;
@@ -23,24 +24,24 @@ use crate::arch::{self, cpu, timer};
 use crate::dtrace::{DTRACE, RECORDS};
 use crate::{counters, smp, text};
 
-/// Failures that are told.
+/// The maximum number of failures in the result.
 const MAX_FAILURES: usize = 16;
 /// Interval between two progress events.
 const PROGRESS_NS: u64 = 1_000_000_000;
-/// Counted functions that each CPU calls between two transitions. All their records have room in its buffer.
+/// The number of counted functions that each CPU calls in [`Phase::Counted`]. The buffer of the CPU can hold all their records.
 const CALLS: usize = 8;
 
 /// The number of times that each CPU calls other functions in a phase, before it sleeps.
 const BURSTS: u32 = 4;
 
-/// The work of the CPUs.
+/// The kind of work that the CPUs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// They call all functions.
+    /// The CPUs call all functions.
     Free,
-    /// They call no counted functions.
+    /// The CPUs call no counted functions.
     Quiet,
-    /// Each calls [`CALLS`] counted functions, and no others of them.
+    /// Each CPU calls exactly [`CALLS`] counted functions.
     Counted,
 }
 
@@ -56,7 +57,7 @@ struct Shared {
     seed: u64,
     /// The number of phases so far.
     generation: AtomicU64,
-    /// The last phase that each CPU has entered; of [`Phase::Counted`], completed.
+    /// The number of the last phase that each CPU has entered. For [`Phase::Counted`], the CPU has also completed it.
     entered: [AtomicU64; cpu::MAX_CPUS],
     wrong: AtomicU64,
     stop: AtomicBool,
@@ -69,7 +70,7 @@ impl Shared {
         }
     }
 
-    /// Enters the phase that the driver has announced. Returns whether it is a new one.
+    /// Enters the phase that the driver has announced. Returns `false` if this CPU has entered the phase before.
     fn enter(&self, cpu: usize, rng: &mut Rng) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         if self.entered[cpu].load(Ordering::Relaxed) == generation {
@@ -82,7 +83,7 @@ impl Shared {
         true
     }
 
-    /// Returns whether a CPU has nothing more to do in this phase.
+    /// Returns whether a CPU has entered the current phase.
     fn is_entered(&self, cpu: usize) -> bool {
         let entered = self.entered[cpu].load(Ordering::Relaxed);
         entered == self.generation.load(Ordering::Acquire)
@@ -127,10 +128,10 @@ fn general(rng: &mut Rng) {
     black_box(map);
 }
 
-/// Number of records of each function: entries and returns.
+/// For each function, the number of entry records and of return records.
 type Recorded = [[u64; 2]; FUNCTIONS];
 
-/// The counted function of each probe, by its ID, and whether the probe is its return.
+/// For each probe ID, the index of its counted function, and whether the probe is the return probe.
 type Probes = Vec<Option<(usize, bool)>>;
 
 /// The CPU that makes the transitions.
@@ -139,7 +140,7 @@ struct Driver<'a> {
     rng: Rng,
     /// The consumer that enables all functions.
     all: ConsumerId,
-    /// The consumer that enables only those that are counted.
+    /// The consumer that enables only the counted functions.
     chosen: ConsumerId,
     specs: [Spec; 2],
     probes: Probes,
@@ -190,7 +191,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Discards the records of the counted functions. They are many, and each function that looks at one is itself traced.
+    /// Discards the records of the counted functions. It does not examine them, because they are many, and the functions that
+    /// examine records are traced themselves.
     fn discard(&mut self) -> Result<(), ConsumerError> {
         for cpu in 0..smp::online() {
             DTRACE.snapshot(self.chosen, cpu, Which::Records, 0, &mut self.buffer)?;
@@ -198,7 +200,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Reads the records of the counted functions, and counts those that had no room.
+    /// Reads the records of the counted functions. Returns their numbers, and the number of drops.
     fn take(&mut self) -> Result<(Recorded, u64), ConsumerError> {
         let (mut recorded, mut drops) = ([[0; 2]; FUNCTIONS], 0);
         for cpu in 0..smp::online() {
@@ -286,7 +288,8 @@ fn probes(spec: &Spec) -> Probes {
 /// with the number of transitions so far.
 ///
 /// # Errors
-/// No consumer has sent the functions, or the framework refuses. The discrepancies are in the result.
+/// If no consumer has sent the functions, or the framework refuses a request. Failures of the test are not errors; the result
+/// lists them.
 pub(crate) fn run(
     seed: u64,
     transitions: u64,

@@ -1,4 +1,4 @@
-//! Executing an image as far as modules see it: the event handlers of `process_exec`.
+//! Execution of an image. Performs only the step that modules can observe: invokes the event handlers of `process_exec`.
 
 use core::ffi::{CStr, c_void};
 
@@ -9,8 +9,8 @@ use super::exports;
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
 
-/// Executes an image in a process: only the steps of `do_execve` that modules can see. It has a frame of its own
-/// because stacks show it.
+/// Executes an image in a process: performs the steps of `do_execve` that modules can observe. The function is not inlined, so
+/// that it appears in stack traces.
 #[inline(never)]
 pub(super) fn execute(pid: u32, path: &CStr) {
     let Some(list) = exports::event_handlers("process_exec") else { return };

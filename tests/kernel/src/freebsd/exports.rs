@@ -1,5 +1,5 @@
-//! The symbols that modules find: FreeBSD's names and types, besides those that [`crate::exports`] has. What only one
-//! architecture has is in its `exports`.
+//! The symbols that modules can use, with FreeBSD's names and types. Symbols of both systems are in [`crate::exports`], symbols
+//! of a single architecture in [`machdep`].
 
 use alloc::format;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -44,7 +44,7 @@ exports! {
     ),
 }
 
-/// All exported functions: those above and those of both systems, SDT's, those of sysctls and the architecture's own.
+/// Returns all exported functions: of this module, of both systems, of SDT, of sx locks, of sysctls and of the architecture.
 fn all() -> impl Iterator<Item = (&'static str, u64)> {
     table()
         .into_iter()
@@ -55,7 +55,7 @@ fn all() -> impl Iterator<Item = (&'static str, u64)> {
         .chain(machdep::table())
 }
 
-/// The address of an exported symbol, function or not, if a release has it.
+/// Returns the address of an exported function or variable; `None` if `release` does not have it.
 pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release::has_symbol(release, name) {
         return None;
@@ -129,8 +129,8 @@ extern "C" fn dtrace_condense(id: usize) -> c_int {
     DTRACE.condense(ProviderId::new(id)).map_or_else(freebsd_errno, |_| 0)
 }
 
-/// [`FrameworkError::errno`](sdt_core::ops::FrameworkError::errno) is the number on the target that this
-/// kernel is built for, which is not FreeBSD.
+/// Returns FreeBSD's error number. [`FrameworkError::errno`](sdt_core::ops::FrameworkError::errno) returns the number of the
+/// build target, which is not FreeBSD.
 fn freebsd_errno(error: sdt_core::ops::FrameworkError) -> c_int {
     match error {
         sdt_core::ops::FrameworkError::Again => 35,
@@ -149,11 +149,11 @@ pub(crate) fn event_handlers(name: &str) -> Option<&'static List> {
     EVENT_HANDLERS.find(name)
 }
 
-/// Returns the tag, NULL (as with M_NOWAIT and no memory) for a name that is none.
+/// Registers a handler and returns its tag; NULL if the name is empty or not UTF-8 (FreeBSD returns NULL if it has no memory).
 ///
 /// # Safety
-/// `list` is NULL or one that `eventhandler_find_list` returned; `name` is NULL or a string;
-/// `function` has the type of the event's handlers.
+/// `list` is NULL or a result of `eventhandler_find_list`; `name` is NULL or a string; `function` has the type of the event's
+/// handlers.
 unsafe extern "C" fn eventhandler_register(
     list: *const List,
     name: *const c_char,
@@ -173,8 +173,8 @@ unsafe extern "C" fn eventhandler_register(
     }
 }
 
-/// FreeBSD returns the list locked and `eventhandler_deregister` unlocks it; here each operation locks
-/// for itself.
+/// Returns the handlers of an event; NULL if the event does not exist. FreeBSD returns the list locked, and
+/// `eventhandler_deregister` unlocks it; here, each operation locks and unlocks the list.
 ///
 /// # Safety
 /// `name` is NULL or a string.
@@ -184,10 +184,10 @@ unsafe extern "C" fn eventhandler_find_list(name: *const c_char) -> *const List 
     event_handlers(name).map_or(core::ptr::null(), |list| &raw const *list)
 }
 
-/// Returns when no CPU can be in the handler. A tag of 0 means all handlers.
+/// Deregisters a handler, or all handlers if `tag` is 0. Returns when no CPU can be executing the handler.
 ///
 /// # Safety
-/// `list` is one that `eventhandler_find_list` returned.
+/// `list` is a result of `eventhandler_find_list`.
 unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
     // SAFETY: `list` is a list of `eventhandler_find_list`, which is never freed.
     let list = unsafe { list.as_ref() }.expect("eventhandler_deregister: no list");
@@ -223,8 +223,8 @@ unsafe extern "C" fn panic(format: *const c_char, arguments: ...) -> ! {
     panic::stop(format_args!("{}", printf::format(&template, &mut Variadic(arguments))))
 }
 
-/// Calls the three functions on every CPU, interrupts off; no CPU begins the next one before all have returned
-/// with the one before.
+/// Calls the three functions on every CPU, with interrupts off. A CPU calls the next function only after the previous one has
+/// returned on all CPUs.
 ///
 /// # Safety
 /// The functions may be called with the argument, on all CPUs at once.

@@ -1,4 +1,4 @@
-//! The kernel that FreeBSD's linker is part of.
+//! The stand-in kernel as the [`Kernel`] of FreeBSD's linker.
 
 use core::ffi::{c_int, c_void};
 
@@ -12,11 +12,11 @@ use crate::freebsd::exports;
 use crate::freebsd::sdt::SDT;
 use crate::space::Space;
 
-/// This machine.
+/// Implements [`Kernel`] with the functions of this kernel.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-/// All loaded files.
+/// FreeBSD's linker, with all loaded files.
 pub(crate) static LINKER: Linker<Machine> = Linker::new(Machine);
 
 impl Kernel for Machine {
@@ -37,8 +37,8 @@ impl Kernel for Machine {
     }
 
     fn call(&self, _linker: &Linker<Self>, function: u64, argument: u64) {
-        // SAFETY: the linker has found that it is code of a file that is mapped, or exported by the
-        // kernel; its type is that of a SYSINIT.
+        // SAFETY: the linker has checked that `function` is code of a mapped file or a function that the kernel exports. A
+        // SYSINIT has this type.
         unsafe {
             let function =
                 core::mem::transmute::<u64, unsafe extern "C" fn(*const c_void)>(function);
@@ -48,8 +48,8 @@ impl Kernel for Machine {
 
     fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32 {
         type EventHandler = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
-        // SAFETY: the linker has found that it is code of a file that is mapped; its type is that of
-        // moduledata_t's evhand.
+        // SAFETY: the linker has checked that `handler` is code of a mapped file. The field `evhand` of moduledata_t has this
+        // type.
         unsafe {
             let handler = core::mem::transmute::<u64, EventHandler>(handler);
             handler(module as *mut c_void, event, private as *mut c_void)

@@ -1,4 +1,4 @@
-//! This kernel as FreeBSD's: the machine's side of [`stand_in_freebsd`].
+//! The FreeBSD half of the kernel: connects [`stand_in_freebsd`] to the machine.
 
 mod exec;
 mod exports;
@@ -24,13 +24,13 @@ use crate::invop;
 use crate::system::{self, FiringSite, System, Trap, refusal};
 use machine::LINKER;
 
-/// Registers SDT's provider, and makes this FreeBSD until the host chooses another system.
+/// Registers SDT's provider, and selects FreeBSD as the system that this kernel behaves like, until the host selects another one.
 pub(crate) fn init() {
     sdt::init();
     system::init(&FreeBsd);
 }
 
-/// FreeBSD, of the release that the linker has been told.
+/// FreeBSD as a [`System`]. The linker stores the release.
 #[derive(Debug)]
 struct FreeBsd;
 
@@ -81,26 +81,27 @@ impl System for FreeBsd {
         true
     }
 
-    /// FreeBSD's handlers are told of breakpoints only.
+    /// Calls the handlers of modules after a breakpoint. FreeBSD does not call them for other traps.
     unsafe fn trap(&self, trap: Trap<'_>) -> c_int {
         if !trap.breakpoint {
             return 0;
         }
-        // SAFETY: a live trap frame, by contract.
+        // SAFETY: the caller passes the frame of the current trap.
         unsafe { invop::dispatch(trap.address, (&raw mut *trap.frame).cast(), trap.third) }
     }
 }
 
-/// Returns the FreeBSD that this kernel is. Any context. The breakpoint handler of amd64 emulates the same in each release.
+/// Returns the FreeBSD release that this kernel behaves like. Any context. amd64 does not need this function: its breakpoint
+/// handler emulates the same instructions in every release.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn release() -> Release {
     LINKER.release()
 }
 
-/// Makes this another release of FreeBSD, by its `__FreeBSD_version`, for files that are to be loaded.
+/// Selects the FreeBSD release that this kernel behaves like, by its `__FreeBSD_version`.
 ///
 /// # Errors
-/// This is another system already, there is no such release, or there are files.
+/// If another system is selected, the release is unknown, or files are loaded.
 pub(crate) fn set_version(version: i32) -> Result<(), Refusal> {
     if system::is_chosen() {
         let name = system::current().name();

@@ -18,14 +18,14 @@ use crate::exports::{self, dtrace_probe, exports};
 use crate::stack::{Origin, frame_pointer};
 use crate::{console, smp};
 
-/// This machine.
+/// Implements [`Machdep`] with the functions of this kernel.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-/// The probes of all files.
+/// SDT, with the probes of all files.
 pub(crate) static SDT: Sdt<crate::dtrace::Machine, Machine> = Sdt::new(&DTRACE, Machine);
 
-/// Registers the kernel's own provider, and sets the release that modules see first: FreeBSD 15.0.
+/// Registers the provider `sdt` of the kernel itself, and selects the default release, FreeBSD 15.0.
 pub(crate) fn init() {
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     let provider = Records::with_provider(&raw const sdt_provider_sdt as u64, NAME.into());
@@ -74,7 +74,7 @@ struct Provider {
     rest: [usize; 4],
 }
 
-// SAFETY: nothing writes to it, and the name is static.
+// SAFETY: no code writes to a `Provider`, and its name is static.
 unsafe impl Sync for Provider {}
 
 /// The provider of probes without a provider of their own (`SDT_PROVIDER_DEFINE(sdt)`).
@@ -94,12 +94,12 @@ extern "C" fn sdt_probe_stub(
     console::print("sdt_probe_stub: unexpectedly called\n");
 }
 
-/// Probe context.
+/// Fires a probe with five arguments. Probe context.
 extern "C" fn sdt_probe(id: u32, arg0: usize, arg1: usize, arg2: usize, arg3: usize, arg4: usize) {
     Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, 0]));
 }
 
-/// Probe context.
+/// Fires a probe with six arguments. Probe context.
 extern "C" fn sdt_probe6(
     id: u32,
     arg0: usize,
@@ -116,15 +116,17 @@ extern "C" fn sdt_probe6(
 fn hit(id: u32, [arg0, arg1, arg2, arg3, arg4, arg5]: [usize; 6]) {
     type Function = extern "C" fn(u32, usize, usize, usize, usize, usize, usize);
     let function = sdt_probe_func.load(Ordering::Acquire);
-    // SAFETY: only modules of 15 find this function, and `set_generation` stored a function of this type for 15.
+    // SAFETY: `sdt_probe` and `sdt_probe6` are exported for 15 only, and `set_generation` has stored a function of this type for
+    // 15.
     let function = unsafe { core::mem::transmute::<*mut (), Function>(function) };
     function(id, arg0, arg1, arg2, arg3, arg4, arg5);
 }
 
-/// `t_dtrace_sdt_arg[0]` of each CPU's thread. Interrupts borrow the thread, there and here.
+/// The sixth argument of the hit on each CPU. On FreeBSD, it is `t_dtrace_sdt_arg[0]` of the current thread. An interrupt handler
+/// uses the data of the interrupted thread, on FreeBSD and here.
 static SIXTH: [AtomicU64; cpu::MAX_CPUS] = [const { AtomicU64::new(0) }; cpu::MAX_CPUS];
 
-/// 15's `sdt_probe_func`. Probe context.
+/// The value of `sdt_probe_func` on FreeBSD 15: stores the sixth argument and fires the probe. Probe context.
 extern "C" fn sdt_dtrace_probe(
     id: u32,
     arg0: usize,
@@ -156,7 +158,8 @@ impl Machdep for Machine {
         sdt_probes_enabled.store(enabled, Ordering::Release);
     }
 
-    /// Like `sdt_probe_update_cb`: this CPU writes when all others have arrived, and they wait until it has written.
+    /// Writes the text of sites, as `sdt_probe_update_cb` does: this CPU waits until all other CPUs have entered the rendezvous,
+    /// and they wait until it has written.
     unsafe fn patch(&self, sites: &[(u64, Code)]) {
         let (owner, others) = (cpu::current(), smp::online() - 1);
         let arrived = AtomicUsize::new(0);

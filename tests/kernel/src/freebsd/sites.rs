@@ -24,11 +24,11 @@ pub(crate) fn of(id: u32) -> Vec<FiringSite> {
     sites
 }
 
-/// A tracepoint of SDT's.
+/// Converts a tracepoint of SDT. FreeBSD patches these sites.
 fn tracepoint(tracepoint: Tracepoint) -> FiringSite {
     let jump = tracepoint.jump(Machine::HERE);
     let text = tracepoint.patchpoint as *const u8;
-    // SAFETY: the file is mapped, and this CPU, which patches, is here.
+    // SAFETY: the file is mapped, and no CPU patches the site now: only this CPU patches.
     let byte = |at| unsafe { text.add(at).read_volatile() };
     let jumps = jump.as_bytes().iter().enumerate().all(|(at, &expected)| byte(at) == expected);
     FiringSite {
@@ -41,7 +41,7 @@ fn tracepoint(tracepoint: Tracepoint) -> FiringSite {
     }
 }
 
-/// The sites of a probe whose module patches them.
+/// Returns the sites of a probe that the module itself patches, instead of FreeBSD.
 fn own(id: u32) -> Vec<FiringSite> {
     LINKER
         .sites(size_of::<Probe>())
@@ -50,7 +50,7 @@ fn own(id: u32) -> Vec<FiringSite> {
         .map(|(site, function)| {
             let (patchpoint, target) = (site.patchpoint as usize, site.target as usize);
             let text = Text { encoding: &ENCODING, patcher: &NoText };
-            // SAFETY: the file is mapped, and this CPU, which patches, is here.
+            // SAFETY: the file is mapped, and no CPU patches the site now: only this CPU patches.
             let state = match unsafe { text.state(protocol::Tracepoint { patchpoint, target }) } {
                 State::Nop => SiteState::Nop,
                 State::Trap => SiteState::Trap,
@@ -68,14 +68,14 @@ fn own(id: u32) -> Vec<FiringSite> {
         .collect()
 }
 
-/// Returns whether the record at an address of a file's data is that of a probe with this id.
+/// Returns whether the record at an address in a file's data is the record of the probe `id`.
 fn is_of(record: u64, id: u32) -> bool {
     let record = record as *const Probe;
     if !record.is_aligned() {
         return false;
     }
-    // SAFETY: memory of a file that is mapped, as long as a record; the module's own code has taken it for
-    // a probe's record, or the file would not have been loaded: its probes are attached first.
+    // SAFETY: `LINKER.sites` returns only addresses with enough data of a mapped file for a record. The module's own code has
+    // checked the record when it attached its probes; otherwise the load would have failed.
     let probe = unsafe { &*record };
     probe.is_current() && probe.id().is_some_and(|own| own.get() == id)
 }

@@ -1,4 +1,4 @@
-//! `sx(9)`: locks that may be held across what sleeps (`sys/sys/sx.h`, `sys/kern/kern_sx.c`).
+//! `sx(9)`: locks that a thread may hold while it sleeps (`sys/sys/sx.h`, `sys/kern/kern_sx.c`).
 
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use static_assertions::const_assert_eq;
 use crate::arch::cpu;
 use crate::smp;
 
-/// `struct sx`: a `struct lock_object`, and a word that says whose it is. 32 bytes.
+/// `struct sx`: a `struct lock_object` and the word of the owner. 32 bytes.
 #[repr(C)]
 pub(crate) struct Sx {
     /// `lo_name`.
@@ -17,7 +17,7 @@ pub(crate) struct Sx {
     flags: u64,
     /// `lo_witness`.
     witness: usize,
-    /// `sx_lock`: here the owner's CPU, from 1 on.
+    /// `sx_lock`: here the number of the owner's CPU plus 1; 0 if the lock is free.
     owner: AtomicU64,
 }
 
@@ -33,8 +33,10 @@ crate::exports::exports! {
 /// `LO_INITIALIZED`.
 const INITIALIZED: u64 = 0x1_0000;
 
+/// Initialises a lock.
+///
 /// # Safety
-/// `sx` is memory for one; `name` lives as long as it.
+/// `sx` points to memory for a lock, and `name` lives as long as the lock.
 unsafe extern "C" fn sx_init_flags(sx: *mut Sx, name: *const c_char, _options: c_int) {
     // SAFETY: `sx` points to memory for a lock.
     unsafe {
@@ -43,8 +45,10 @@ unsafe extern "C" fn sx_init_flags(sx: *mut Sx, name: *const c_char, _options: c
     }
 }
 
+/// Acquires a lock exclusively.
+///
 /// # Safety
-/// `sx` is one.
+/// `sx` points to a lock that `sx_init_flags` has initialised.
 unsafe extern "C" fn _sx_xlock(sx: *const Sx, _: c_int, _: *const c_char, _: c_int) -> c_int {
     // SAFETY: `sx` points to a lock.
     let sx = unsafe { &*sx };
@@ -59,8 +63,10 @@ unsafe extern "C" fn _sx_xlock(sx: *const Sx, _: c_int, _: *const c_char, _: c_i
     0
 }
 
+/// Releases a lock that this CPU owns.
+///
 /// # Safety
-/// `sx` is one.
+/// `sx` points to a lock that `sx_init_flags` has initialised.
 unsafe extern "C" fn _sx_xunlock(sx: *const Sx, _: *const c_char, _: c_int) {
     let own = cpu::current() as u64 + 1;
     // SAFETY: `sx` points to a lock.

@@ -1,5 +1,5 @@
-//! sysctls that modules add (`sys/kern/kern_sysctl.c`): nodes at the top of the tree, which is empty here, and strings
-//! below them.
+//! The sysctls of modules (`sys/kern/kern_sysctl.c`). Modules can add nodes at the top of the tree, and strings below these
+//! nodes. The kernel has no sysctls of its own.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -17,7 +17,7 @@ use crate::console;
 use crate::exports::{exports, text};
 use crate::system::refusal;
 
-/// `CTLTYPE` and, in it, `CTLTYPE_NODE` and `CTLTYPE_STRING`.
+/// `CTLTYPE`, the mask of the type, and its values `CTLTYPE_NODE` and `CTLTYPE_STRING`.
 const TYPE: c_int = 0xf;
 const NODE: c_int = 1;
 const STRING: c_int = 3;
@@ -45,14 +45,17 @@ pub(crate) fn variables() -> [(&'static str, u64); 1] {
 /// `SYSCTL_HANDLER_ARGS`.
 type Handler = unsafe extern "C" fn(*mut Oid, *mut c_void, isize, *mut Request) -> c_int;
 
-/// A sysctl, known to modules by its address. Of a node that is also the address of the list of its children: since 11
-/// that is the first word of the structure, before the fourth one points to it.
+/// A sysctl. Modules identify it by its address.
+///
+/// For a node, the same address identifies the list of its children. Since FreeBSD 11 the list is the first word of the
+/// structure; before, the fourth word points to the list. Here, `children` points to the structure itself, which is correct for
+/// both.
 #[derive(Debug)]
 #[repr(C)]
 struct Oid {
     unused: [usize; 3],
     children: *mut c_void,
-    /// The full name: that of the parent node, a dot, and its own.
+    /// The full name: for a string, the name of the parent node, a dot, and the last part of the name.
     name: CString,
     kind: c_int,
     argument: *mut c_void,
@@ -95,11 +98,11 @@ struct Entry {
     oid: *mut Oid,
     /// For a node: the number of modules that have added it (`oid_refcnt`).
     holders: u32,
-    /// A write is in progress, so the sysctl must not be removed.
+    /// Whether a write is in progress; then the sysctl must not be removed.
     runs: bool,
 }
 
-// SAFETY: the oid does not change, and is freed only after its entry has left `OIDS`.
+// SAFETY: the oid does not change, and is freed only when its entry is removed from `OIDS`.
 unsafe impl Send for Entry {}
 
 /// Adds a sysctl.
@@ -127,7 +130,7 @@ unsafe extern "C" fn sysctl_add_oid(
     } else {
         let node = oids.iter().find(|entry| ptr::eq(entry.oid.cast(), parent));
         let node = node.expect("sysctl_add_oid: there is no such parent");
-        // SAFETY: it is there while it is in the list.
+        // SAFETY: an oid is freed only when its entry is removed from `OIDS`, which is locked.
         let node = unsafe { &*node.oid };
         let bytes = [node.name.as_bytes(), name.as_bytes()].join(&b'.');
         name = CString::new(bytes).expect("the names of both have no NUL");
@@ -153,14 +156,15 @@ unsafe extern "C" fn sysctl_add_oid(
 }
 
 fn find(oids: &[Entry], name: &CStr) -> Option<usize> {
-    // SAFETY: it is there while it is in the list.
+    // SAFETY: an oid is freed only when its entry is removed from `OIDS`, which the caller has locked.
     oids.iter().position(|entry| unsafe { (*entry.oid).name.as_c_str() == name })
 }
 
-/// Removes a leaf, or a node with no other holder and the leaves below. Returns when no CPU is in one of their handlers.
+/// Drops a reference to a sysctl. With the last reference, removes the sysctl, and the leaves below it if `recurse`. Returns when
+/// no CPU is executing a handler of a removed sysctl.
 ///
 /// # Safety
-/// Nothing uses it afterwards.
+/// The caller does not use the sysctl afterwards.
 unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_int) -> c_int {
     loop {
         let mut oids = OIDS.lock();
@@ -171,7 +175,7 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
             oids[index].holders -= 1;
             return 0;
         }
-        // SAFETY: it is there while it is in the list.
+        // SAFETY: an oid is freed only when its entry is removed from `OIDS`, which is locked.
         let name = unsafe { (*oids[index].oid).name.clone() };
         let below = [name.as_bytes(), b"."].concat();
         // SAFETY: an oid lives while it is in the list.
@@ -183,7 +187,7 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
         if !oids.iter().any(|entry| goes(entry) && entry.runs) {
             oids.retain(|entry| {
                 if goes(entry) && free != 0 {
-                    // SAFETY: of `sysctl_add_oid`, and in the list for the last time.
+                    // SAFETY: `sysctl_add_oid` made the oid from a `Box`, and its entry is being removed.
                     drop(unsafe { Box::from_raw(entry.oid) });
                     return false;
                 }
@@ -196,17 +200,17 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
     }
 }
 
-/// Copies the string that is written, if it fits. Nothing reads sysctls here.
+/// Copies the written string into the buffer, if it fits. Reading a sysctl is not supported.
 ///
 /// # Safety
-/// The buffer has that size; the request is the one that the handler was given.
+/// `buffer` has `size` bytes; `request` is the request that the kernel passed to the handler.
 unsafe extern "C" fn sysctl_handle_string(
     _oid: *mut Oid,
     buffer: *mut c_void,
     size: isize,
     request: *mut Request,
 ) -> c_int {
-    // SAFETY: the handler passes the request that it was given, and its own buffer.
+    // SAFETY: the handler passes the kernel's request, and its own buffer.
     let (request, buffer) = unsafe { (&mut *request, buffer.cast::<u8>()) };
     if request.new.is_null() {
         return 0;
@@ -215,7 +219,7 @@ unsafe extern "C" fn sysctl_handle_string(
     if length >= size.unsigned_abs() {
         return EINVAL;
     }
-    // SAFETY: so many bytes are there, and fit into the buffer with a NUL behind.
+    // SAFETY: the request has `length` bytes left, and `length` is less than the size of the buffer.
     unsafe {
         let new = request.new.cast::<u8>().add(request.new_index);
         ptr::copy_nonoverlapping(new, buffer, length);
@@ -231,7 +235,7 @@ pub(crate) fn write(name: &str, value: &str) -> Result<(), Refusal> {
     let unknown = || refused(ENOENT, "unknown oid");
     let wanted = CString::new(name).map_err(|_| unknown())?;
     if !name.contains('.') {
-        // `sys___sysctl` takes no name of one part.
+        // `sys___sysctl` rejects names of a single part.
         return Err(refused(EINVAL, "Invalid argument"));
     }
     let oid = {
@@ -244,7 +248,7 @@ pub(crate) fn write(name: &str, value: &str) -> Result<(), Refusal> {
         entry.runs = true;
         entry.oid
     };
-    // SAFETY: while it runs, it is not removed.
+    // SAFETY: `sysctl_remove_oid` does not free the oid while `runs` is set.
     let Oid { kind, argument, size, handler, .. } = unsafe { &*oid };
     let error = if let (Some(handler), true) = (handler, kind & WRITABLE != 0) {
         let mut request = Request {
@@ -261,7 +265,7 @@ pub(crate) fn write(name: &str, value: &str) -> Result<(), Refusal> {
             valid_length: 0,
             flags: 0,
         };
-        // SAFETY: who added it says that the handler can be called with this argument.
+        // SAFETY: the module that added the sysctl guarantees that the handler can be called with this argument.
         unsafe { handler(oid, *argument, *size, &mut request) }
     } else {
         EPERM

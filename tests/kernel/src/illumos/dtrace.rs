@@ -1,4 +1,4 @@
-//! `dtrace_register` and its kin, with illumos's types, refusals and locks
+//! `dtrace_register` and the other functions for providers, with the types, error messages and locks of illumos
 //! (`usr/src/uts/common/dtrace/dtrace.c`).
 
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use super::locks::CPU_LOCK;
 use crate::console;
 use crate::dtrace::DTRACE;
 
-/// EAGAIN, which the framework's errors do not have illumos's number for.
+/// illumos's EAGAIN. The framework's error returns the number of the build target, which is different.
 const EAGAIN: c_int = 11;
 
 /// Longest function name with its NUL (`DTRACE_FUNCNAMELEN`), which is shorter than the framework's.
@@ -32,25 +32,28 @@ struct Description {
 
 static_assertions::const_assert_eq!(size_of::<Description>(), 324);
 
-/// A provider of a module's: what the framework is given for its `arg`. There are few, and they stay.
+/// A provider of a module. The framework passes a pointer to it as the `arg` of the ops. It is never freed; there are few
+/// providers.
 struct Provider {
     ops: ProviderOps,
     arg: *mut c_void,
-    /// The module knows its id. During the registration illumos asks for probes only if a consumer has asked for them
-    /// before; later whenever one does.
+    /// Whether the registration has returned, so that the module has the provider's id. `provide` is not called before: illumos,
+    /// too, usually calls it only later, when a consumer lists or enables probes.
     registered: AtomicBool,
 }
 
 impl Provider {
+    /// Converts the `arg` of an op.
+    ///
     /// # Safety
-    /// `arg` is a provider.
+    /// `arg` points to a [`Provider`].
     unsafe fn of<'a>(arg: *mut c_void) -> &'a Self {
         // SAFETY: `arg` is a provider of `dtrace_register`, which is never freed.
         unsafe { &*arg.cast() }
     }
 }
 
-/// Returns the console's words for a refusal.
+/// Returns the reason in illumos's message on the console.
 fn words(error: RegistrationError) -> &'static str {
     match error {
         RegistrationError::EmptyName | RegistrationError::BadName | RegistrationError::LongName => {
@@ -89,7 +92,7 @@ pub(super) unsafe extern "C" fn dtrace_register(
     }
     // SAFETY: not NULL, and the caller guarantees a valid value of this type.
     let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, *ops) };
-    // In illumos's order: errors in the attributes come after errors in the ops.
+    // As in illumos, errors in the ops have precedence over errors in the attributes.
     let raw = registration::from_raw(attributes, privileges);
     let known = raw.map_or(sdt_core::ops::Privileges::empty(), |(_, privileges)| privileges);
     let checked = match registration::check(name, known, &ops) {
@@ -132,7 +135,7 @@ fn errno(error: sdt_core::ops::FrameworkError) -> c_int {
     }
 }
 
-/// Ops that call a module's: `provide` with illumos's description, `enable` and `disable` with `cpu_lock`
+/// Returns ops that call the ops of a module: `provide` with illumos's probe description, `enable` and `disable` with `cpu_lock`
 /// held.
 fn adapted(ops: &ProviderOps) -> ProviderOps {
     ProviderOps {
@@ -206,7 +209,7 @@ unsafe extern "C" fn getargval(
     // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
     unsafe {
         let provider = Provider::of(arg);
-        // This function is a frame more.
+        // Plus 1, because this function adds a frame.
         provider.ops.getargval.map_or(0, |op| op(provider.arg, id, parg, argno, aframes + 1))
     }
 }

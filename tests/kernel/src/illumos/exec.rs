@@ -1,4 +1,4 @@
-//! Executes an image: only the steps that modules can see, which is the system call.
+//! Execution of an image. Performs only the step that modules can observe: the system call `execve`.
 //!
 //! illumos does not notify modules of an exec. A module can replace a function in the table of system calls, as
 //! illumos's own `systrace` provider does (`sysent`, `usr/src/uts/common/os/sysent.c`), or in the table of executable
@@ -18,7 +18,7 @@ use crate::arch::cpu;
 const NSYSCALL: usize = 256;
 const SYS_EXECVE: usize = 59;
 
-/// `sy_callc` of the call.
+/// The type of the function of `execve` (`sy_callc`).
 type Exece = unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> i64;
 
 /// `struct sysent` (`sys/systm.h`).
@@ -58,7 +58,7 @@ const fn table() -> [SysEnt; NSYSCALL] {
     table
 }
 
-/// System calls of 64-bit processes, and of 32-bit ones, of which there are none here.
+/// The system calls of 64-bit processes. `SYSENT32` is the table for 32-bit processes, which do not exist here.
 pub(super) static SYSENT: [SysEnt; NSYSCALL] = table();
 pub(super) static SYSENT32: [SysEnt; NSYSCALL] = table();
 
@@ -70,11 +70,12 @@ pub(super) fn pid() -> c_int {
     PIDS[cpu::current()].load(Ordering::Relaxed)
 }
 
-/// Executes an image in a process, by the system call.
+/// Calls the function of `execve` in the table of system calls, on behalf of a process.
 pub(super) fn execute(pid: u32, path: &CStr) {
     PIDS[cpu::current()].store(pid as i32, Ordering::Relaxed);
     let call = SYSENT[SYS_EXECVE].callc.load(Ordering::Acquire);
-    // SAFETY: the table holds functions of this type, and a module that replaces one keeps its own loaded while a CPU can be in it.
+    // SAFETY: this entry contains a function of this type. A module that replaces it must not unload while a CPU can execute the
+    // new function.
     unsafe {
         let call = core::mem::transmute::<*mut (), Exece>(call);
         call(path.as_ptr(), core::ptr::null(), core::ptr::null());
@@ -82,8 +83,8 @@ pub(super) fn execute(pid: u32, path: &CStr) {
     PIDS[cpu::current()].store(0, Ordering::Relaxed);
 }
 
-/// `exece`: every file is a 64-bit ELF file. The entry's lock is held from before its function is loaded until that has
-/// returned, as `gexec` does it.
+/// The function of `execve`. Treats every file as a 64-bit ELF file. As `gexec` does, it acquires the entry's lock before it
+/// reads the entry's function, and releases the lock after the function has returned.
 unsafe extern "C" fn exece(
     path: *const c_char,
     _arguments: *const *const c_char,
@@ -91,7 +92,7 @@ unsafe extern "C" fn exece(
 ) -> i64 {
     let none = core::ptr::null_mut();
     let entry = &EXECSW.0[ELF64];
-    // SAFETY: the table's own lock and function, which belong together.
+    // SAFETY: the lock is static, and protects the function of the same entry.
     unsafe {
         rw_enter(entry.lock, RW_READER);
         let function = (*entry.function.get()).expect("elfexec is loaded");
@@ -122,7 +123,7 @@ struct ExecSw {
     magic: *const c_char,
     magic_offset: c_int,
     magic_length: c_int,
-    /// `exec_func`, behind the lock.
+    /// `exec_func`, which the lock protects.
     function: UnsafeCell<Option<ExecFunction>>,
     /// `exec_core`.
     core: *const (),
@@ -136,7 +137,7 @@ const_assert_eq!(size_of::<ExecSw>(), 40);
 /// `execsw`, of `usr/src/uts/common/conf/param.c`: scripts, 32-bit and 64-bit ELF files, and a free entry.
 pub(super) struct ExecTable([ExecSw; 4]);
 
-// SAFETY: what changes in it is behind its locks.
+// SAFETY: the locks protect `function`, the only field that changes.
 unsafe impl Sync for ExecTable {}
 
 const ELF64: usize = 2;
@@ -164,7 +165,7 @@ pub(super) static EXECSW: ExecTable = ExecTable([
 /// Number of entries in the table.
 pub(super) static NEXECTYPE: c_int = 4;
 
-/// `elfexec`: succeeds.
+/// Loads an ELF file (`elfexec`): does nothing and returns success.
 unsafe extern "C" fn elfexec(
     _: *mut c_void,
     _: *mut c_void,
@@ -180,7 +181,7 @@ unsafe extern "C" fn elfexec(
     0
 }
 
-/// `nosys`: ENOSYS.
+/// The function of a system call that does not exist (`nosys`): returns ENOSYS.
 unsafe extern "C" fn nosys() -> i64 {
     89
 }

@@ -1,5 +1,5 @@
-//! The symbols that modules find: illumos's names and types. What FreeBSD has of the same name and type is
-//! [`crate::freebsd::exports`]'s.
+//! The symbols that modules can use, with illumos's names and types. Symbols with the same name and type on FreeBSD are in
+//! [`crate::exports`].
 
 use alloc::alloc::{alloc, dealloc};
 use alloc::format;
@@ -103,7 +103,7 @@ pub(super) fn address(module: &str, name: &str) -> Option<u64> {
     functions.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
-/// `struct mod_ops`: three functions that this kernel does not call. Only its address matters.
+/// `struct mod_ops`: three functions that this kernel does not call. This kernel uses only the address of the structure.
 #[repr(C)]
 pub(super) struct ModOps([usize; 3]);
 
@@ -119,23 +119,23 @@ const MODREV_1: c_int = 1;
 pub(super) struct Linkage {
     /// `ml_rev`.
     rev: c_int,
-    /// `ml_linkage`: each starts with the address of its `struct mod_ops`; NULL at the end.
+    /// `ml_linkage`: pointers to linkages, terminated by NULL. A linkage starts with the address of its `struct mod_ops`.
     linkage: [*const *const ModOps; 7],
 }
 
 static_assertions::const_assert_eq!(size_of::<Linkage>(), 64);
 
 impl Linkage {
-    /// The ops of its parts.
+    /// Returns the address of the `struct mod_ops` of each linkage.
     fn parts(&self) -> impl Iterator<Item = *const ModOps> {
         let parts = self.linkage.iter().take_while(|part| !part.is_null());
-        // SAFETY: the caller of mod_install and its kin says that they are linkages.
+        // SAFETY: the caller of `mod_install` guarantees that the pointers point to linkages.
         parts.map(|&part| unsafe { *part })
     }
 }
 
 /// # Safety
-/// `linkage` is one, as C has it.
+/// `linkage` is a valid `struct modlinkage`.
 unsafe extern "C" fn mod_install(linkage: *const Linkage) -> c_int {
     // SAFETY: `linkage` is a `struct modlinkage`.
     let this = unsafe { &*linkage };
@@ -149,7 +149,7 @@ unsafe extern "C" fn mod_install(linkage: *const Linkage) -> c_int {
         }
         let driver = core::ptr::eq(ops, &MOD_DRIVEROPS);
         assert!(driver, "mod_install: a module that is neither mod_miscops nor mod_driverops");
-        // A driver's name has a major number when the driver has been added.
+        // illumos returns ENXIO if the driver has no major number. Here, modules of the class `drv` have one.
         let class = MODULES.class_of(linkage as u64);
         if class.as_deref() == Some("drv") { 0 } else { ENXIO }
     };
@@ -182,7 +182,7 @@ unsafe extern "C" fn mod_info(linkage: *const Linkage, info: *mut ModInfo) -> c_
 unsafe extern "C" fn cmn_err(level: c_int, format: *const c_char, arguments: ...) {
     // SAFETY: `format` is a string.
     let template = unsafe { text(format) }.to_string_lossy();
-    // The first character may say where the message goes.
+    // The first character may select the destination of the message.
     let template = template.trim_start_matches(['!', '^', '?']);
     let message = printf::format(template, &mut Variadic(arguments));
     match level {
@@ -193,7 +193,7 @@ unsafe extern "C" fn cmn_err(level: c_int, format: *const c_char, arguments: ...
     }
 }
 
-/// Memory is aligned as illumos's is for blocks of this size.
+/// Returns the layout of a block of `size` bytes, with the alignment that illumos guarantees.
 fn layout(size: usize) -> Layout {
     let align = if size.is_multiple_of(16) { 16 } else { 8 };
     Layout::from_size_align(size, align).expect("a size that memory can have")
@@ -208,7 +208,7 @@ unsafe extern "C" fn kmem_alloc(size: usize, _flags: c_int) -> *mut c_void {
 }
 
 /// # Safety
-/// `memory` is of `kmem_alloc`, with this size.
+/// `kmem_alloc` returned `memory` for this size.
 unsafe extern "C" fn kmem_free(memory: *mut c_void, size: usize) {
     if size != 0 {
         // SAFETY: `kmem_alloc` returned the memory for this size.
@@ -216,7 +216,7 @@ unsafe extern "C" fn kmem_free(memory: *mut c_void, size: usize) {
     }
 }
 
-/// Everybody's memory is the kernel's here.
+/// Copies a string from a process. Processes have no memory here, so `from` is an address in the kernel.
 ///
 /// # Safety
 /// `from` is NULL or a string, `to` has room for `limit` bytes, `copied` is NULL or a number.
@@ -254,7 +254,7 @@ extern "C" fn nodev() -> c_int {
     ENXIO
 }
 
-/// DDI_SUCCESS.
+/// Returns DDI_SUCCESS.
 extern "C" fn ddi_quiesce_not_needed(_device: *mut c_void) -> c_int {
     0
 }

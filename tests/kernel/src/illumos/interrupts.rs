@@ -1,4 +1,4 @@
-//! Interrupts of this CPU, as DTrace turns them off and on (`usr/src/uts/intel/ml/i86_subr.S`).
+//! Disables and enables the interrupts of this CPU, with DTrace's functions (`usr/src/uts/intel/ml/i86_subr.S`).
 
 use x86_64::instructions::interrupts;
 use x86_64::registers::rflags;
@@ -10,10 +10,10 @@ pub(super) extern "C" fn dtrace_interrupt_disable() -> usize {
     flags as usize
 }
 
-/// Puts all flags back as [`dtrace_interrupt_disable`] found them, the one for interrupts among them. Any context.
+/// Restores all flags, including the interrupt flag, to the result of [`dtrace_interrupt_disable`]. Any context.
 ///
 /// # Safety
-/// `flags` is what that function returned on this CPU.
+/// `flags` is the result of [`dtrace_interrupt_disable`] on this CPU.
 pub(super) unsafe extern "C" fn dtrace_interrupt_enable(flags: usize) {
     // SAFETY: `flags` are those that `dtrace_interrupt_disable` returned on this CPU.
     unsafe { rflags::write_raw(flags as u64) };

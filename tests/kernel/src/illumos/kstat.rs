@@ -65,10 +65,11 @@ struct Entry {
     installed: bool,
 }
 
-// SAFETY: it is there while it is in the list, and changed under the list's lock, once it is installed.
+// SAFETY: `kstat_delete` removes the entry before it frees the kstat. After `kstat_install`, a kstat changes only while `KSTATS`
+// is locked.
 unsafe impl Send for Entry {}
 
-/// A name as structures have it: cut where it is too long.
+/// Converts a name to a fixed-size field; truncates it if necessary.
 fn field(name: &CStr) -> [u8; NAME_LEN] {
     let mut field = [0; NAME_LEN];
     let bytes = name.to_bytes();
@@ -96,7 +97,7 @@ pub(super) unsafe extern "C" fn kstat_create(
     let [module, name, class] =
         [module, name, class].map(|of| field(unsafe { CStr::from_ptr(of) }));
     let mut kstats = KSTATS.lock();
-    // SAFETY: it is there while it is in the list.
+    // SAFETY: `kstat_delete` removes the entry from `KSTATS`, which is locked, before it frees the kstat.
     let is_it = |of: &Entry| unsafe {
         (*of.kstat).module == module && (*of.kstat).instance == instance && (*of.kstat).name == name
     };
@@ -129,23 +130,25 @@ pub(super) unsafe extern "C" fn kstat_create(
     kstat
 }
 
+/// Makes a kstat readable.
+///
 /// # Safety
-/// It is of [`kstat_create`].
+/// [`kstat_create`] returned `kstat`.
 pub(super) unsafe extern "C" fn kstat_install(kstat: *mut Kstat) {
     for entry in KSTATS.lock().iter_mut().filter(|entry| ptr::eq(entry.kstat, kstat)) {
         entry.installed = true;
     }
 }
 
-/// Removes a kstat; returns when no CPU reads it.
+/// Removes a kstat; returns when no CPU is reading it.
 ///
 /// # Safety
-/// [`kstat_create`] returned it, and nothing uses it afterwards.
+/// [`kstat_create`] returned `kstat`, and the caller does not use it afterwards.
 pub(super) unsafe extern "C" fn kstat_delete(kstat: *mut Kstat) {
     let mut kstats = KSTATS.lock();
     let index = kstats.iter().position(|entry| ptr::eq(entry.kstat, kstat));
     kstats.remove(index.expect("kstat_delete: no such kstat"));
-    // SAFETY: both are of `kstat_create`, and in no list any more.
+    // SAFETY: `kstat_create` made the kstat and its data from boxes, and the kstat is no longer in `KSTATS`.
     unsafe {
         let kstat = Box::from_raw(kstat);
         let data = ptr::slice_from_raw_parts_mut(kstat.data.cast::<Named>(), kstat.count as usize);
@@ -153,8 +156,10 @@ pub(super) unsafe extern "C" fn kstat_delete(kstat: *mut Kstat) {
     }
 }
 
+/// Initialises a named value.
+///
 /// # Safety
-/// It is one of a kstat's values, and the name a string.
+/// `named` points to a value of a kstat, and `name` is a string.
 pub(super) unsafe extern "C" fn kstat_named_init(named: *mut Named, name: *const c_char, kind: u8) {
     // SAFETY: `named` is a value of a kstat, and `name` a string.
     unsafe {
@@ -163,7 +168,7 @@ pub(super) unsafe extern "C" fn kstat_named_init(named: *mut Named, name: *const
     }
 }
 
-/// The data of `module:instance:name`, after its `ks_update`.
+/// Calls `ks_update` of a kstat and returns the kstat's data. `wanted` has the form `module:instance:name`.
 pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
     let refused = |errno, why| refusal(errno, &format_args!("{wanted}: {why}"));
     let text = |field: &[u8]| {
@@ -173,7 +178,7 @@ pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
     let kstats = KSTATS.lock();
     let installed = kstats.iter().filter(|entry| entry.installed);
     let found = installed.map(|entry| entry.kstat).find(|&kstat| {
-        // SAFETY: it is there while it is in the list, which is locked.
+        // SAFETY: `kstat_delete` removes the entry from `KSTATS`, which is locked, before it frees the kstat.
         let of = unsafe { &*kstat };
         format!("{}:{}:{}", text(&of.module), of.instance, text(&of.name)) == wanted
     });
@@ -183,7 +188,7 @@ pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
     if error != 0 {
         return Err(refused(error, "cannot be read"));
     }
-    // SAFETY: the data of `kstat_create`, of that size.
+    // SAFETY: `kstat_create` allocated `data_size` bytes at `data`.
     Ok(unsafe {
         core::slice::from_raw_parts((*kstat).data.cast::<u8>(), (*kstat).data_size).to_vec()
     })

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::arch::cpu;
 use crate::smp;
 
-/// `kmutex_t`: 8 bytes, 0 while it is free; here otherwise the owner's CPU, from 1 on.
+/// `kmutex_t`: 8 bytes. 0 if the mutex is free; otherwise, here, the number of the owner's CPU plus 1.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Mutex(AtomicU64);
@@ -18,7 +18,7 @@ impl Mutex {
     /// Locks the mutex.
     ///
     /// # Panics
-    /// When this CPU has it.
+    /// If this CPU holds the mutex already.
     pub(super) fn enter(&self) {
         let own = cpu::current() as u64 + 1;
         let take = || self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Mutex {
     /// Unlocks the mutex.
     ///
     /// # Panics
-    /// When this CPU has not got it.
+    /// If this CPU does not hold the mutex.
     pub(super) fn exit(&self) {
         let own = cpu::current() as u64 + 1;
         assert_eq!(self.0.swap(0, Ordering::Release), own, "mutex_exit: not owner");
@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn mutex_exit(mutex: *const Mutex) {
 }
 
 /// # Safety
-/// `mutex` is memory for one.
+/// `mutex` points to memory for a mutex.
 pub(super) unsafe extern "C" fn mutex_init(
     mutex: *mut Mutex,
     _name: *const c_void,
@@ -87,7 +87,7 @@ pub(super) const RW_WRITER: c_int = 0;
 pub(super) const RW_READER: c_int = 1;
 
 /// # Safety
-/// `lock` is one.
+/// `lock` points to a lock.
 pub(super) unsafe extern "C" fn rw_enter(lock: *const RwLock, how: c_int) {
     // SAFETY: `lock` points to a lock.
     let lock = unsafe { &(*lock).0 };
@@ -112,15 +112,15 @@ pub(super) unsafe extern "C" fn rw_exit(lock: *const RwLock) {
     assert!(left.is_ok(), "rw_exit: it is not held");
 }
 
-/// `pause_cpus`: all other CPUs wait, interrupts off, until [`start_cpus`]. The
-/// arguments, a CPU to leave out and a function, are not supported.
+/// Makes all other CPUs wait, with interrupts off, until [`start_cpus`]. Ignores the first argument, a CPU that need not be
+/// paused. The second argument, a function, is not supported and must be NULL.
 pub(super) extern "C" fn pause_cpus(_off: *mut c_void, function: *mut c_void) {
     assert!(CPU_LOCK.is_held(), "pause_cpus: cpu_lock is not held");
     assert!(function.is_null(), "pause_cpus: functions are not called here");
     smp::pause_others();
 }
 
-/// `start_cpus`.
+/// Lets the CPUs continue that [`pause_cpus`] has paused.
 pub(super) extern "C" fn start_cpus() {
     assert!(CPU_LOCK.is_held(), "start_cpus: cpu_lock is not held");
     smp::resume_others();

@@ -1,4 +1,4 @@
-//! The kernel that loads modules, and the machine of `sdt`.
+//! The stand-in kernel as the [`Kernel`] of illumos's module loader, and as the machine of `sdt`.
 
 use alloc::format;
 use core::ffi::{c_int, c_void};
@@ -16,14 +16,14 @@ use crate::dtrace::DTRACE;
 use crate::space::Space;
 use crate::{console, smp};
 
-/// This machine.
+/// Implements [`Kernel`] and [`sdt::Machine`] with the functions of this kernel.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-/// All loaded modules.
+/// illumos's module loader, with all loaded modules.
 pub(super) static MODULES: Modules<Machine> = Modules::new(Machine);
 
-/// Once this kernel is illumos's: what becomes of probes' calls.
+/// The form in which krtld marks the calls of probes; set when the host selects illumos.
 pub(super) static MARKING: Once<Marking> = Once::new();
 
 /// Returns how krtld marks the calls of probes. Probe context.
@@ -50,8 +50,8 @@ impl Kernel for Machine {
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
         type Function = unsafe extern "C" fn(*mut c_void) -> c_int;
-        // SAFETY: it is code of a module that is mapped, and of this type: `_init` and `_fini` do not look at
-        // the argument.
+        // SAFETY: `entry_points` has checked that `function` is code of a mapped module. `_info` has this type; `_init` and
+        // `_fini` have no parameter and ignore the argument.
         unsafe { core::mem::transmute::<u64, Function>(function)(argument) }
     }
 
@@ -75,7 +75,7 @@ impl sdt::Machine for Machine {
         unsafe { (*(address as *const AtomicU8)).load(Ordering::Acquire) }
     }
 
-    /// A plain store, as on illumos; but twice: see `Patcher::synchronise` of the kernel's own text.
+    /// Stores the byte by a plain store, as illumos does, but twice: the reason is at `Patcher::synchronise` of `KernelText`.
     unsafe fn store(&self, address: u64, byte: u8) {
         // SAFETY: the caller passes mapped text, which `Modules` has mapped writable.
         let store = || unsafe { (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst) };

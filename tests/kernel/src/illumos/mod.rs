@@ -1,4 +1,4 @@
-//! This kernel as illumos's: the machine's side of [`stand_in_illumos`], once the host has chosen it.
+//! The illumos half of the kernel: connects [`stand_in_illumos`] to the machine, after the host has selected illumos.
 
 mod dtrace;
 mod exec;
@@ -26,10 +26,10 @@ use crate::system::{self, FiringSite, System, Trap, refusal};
 use machine::{MARKING, MODULES};
 use sdt::SDT;
 
-/// Makes this kernel illumos until the machine is reset: loads and attaches `drv/dtrace` and `drv/sdt`, once.
+/// Selects illumos as the system that this kernel behaves like, until the machine is reset. The first call attaches `sdt`.
 ///
 /// # Errors
-/// A module of FreeBSD's is loaded, this is illumos with another marking already, or the framework has no room for the
+/// If a FreeBSD module is loaded, illumos is selected already with another marking, or the framework has no room for the
 /// providers.
 pub(crate) fn choose(marking: Marking) -> Result<(), Refusal> {
     if !system::is_chosen() {
@@ -47,7 +47,7 @@ pub(crate) fn choose(marking: Marking) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// illumos.
+/// illumos as a [`System`].
 #[derive(Debug)]
 struct Illumos;
 
@@ -83,8 +83,8 @@ impl System for Illumos {
         kstat::read(name)
     }
 
-    /// None: only `sdt` knows the sites that it made of calls, and only the module knows the sites that it patches
-    /// itself.
+    /// Returns no sites: the sites of `sdt` are private to it, and the sites that a module patches itself are private to the
+    /// module.
     fn sites(&self, _probe: u32) -> Vec<FiringSite> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! `sdt`, the provider of modules' probes.
+//! `sdt`, which provides the probes of modules: its state, and its handler for traps.
 
 use core::ffi::{c_int, c_void};
 
@@ -9,10 +9,10 @@ use super::machine::{Machine, marking};
 use crate::dtrace::DTRACE;
 use crate::stack::Origin;
 
-/// The provider.
+/// The state of `sdt`.
 pub(super) static SDT: Sdt = Sdt::new(&Machine);
 
-/// The answer of `sdt` to the trap: continue behind the byte (`DTRACE_INVOP_NOP`).
+/// The result of [`invop`] for a trap at a site: continue after the byte (`DTRACE_INVOP_NOP`).
 const NOP: c_int = 4;
 
 /// `sdt_invop`: fires the probe whose site trapped. The arguments are in the registers, as for the call.
@@ -25,10 +25,10 @@ pub(super) unsafe extern "C" fn invop(address: usize, stack: *mut c_void, _rax: 
     let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
     let [a, b, c, d, e, _] = regs.arguments;
     Origin::interrupted(regs.rip, regs.savfp).of(|| {
-        // SAFETY: the site that has trapped is the probe's.
+        // SAFETY: a site of the probe caused the trap.
         unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
     });
-    // The answer `NOP` already skips one byte.
+    // For the result `NOP`, the trap handler itself skips one byte.
     regs.rip += marking().passed() - 1;
     NOP
 }

@@ -1,5 +1,5 @@
-//! `invoptrap` and `brktrap` (`usr/src/uts/intel/ml/exception.S`): an instruction that does not exist, or a
-//! breakpoint, in the kernel goes to the handlers of DTrace's providers.
+//! `invoptrap` and `brktrap` (`usr/src/uts/intel/ml/exception.S`): after an invalid instruction or a breakpoint in the kernel,
+//! call the handlers of DTrace's providers.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -10,31 +10,32 @@ use crate::arch::cpu;
 use crate::arch::frame::{BREAKPOINT, TrapFrame};
 use crate::invop;
 
-/// The innermost trap that each CPU is in.
+/// For each CPU, the stack of the innermost trap that it is handling; NULL if none.
 static STACKS: [AtomicPtr<InvopStack>; cpu::MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; cpu::MAX_CPUS];
 
-/// The registers of the trap that this CPU is in. Probe context.
+/// Returns the registers of the trap that this CPU is handling. Probe context.
 pub(super) fn regs() -> Option<Regs> {
     let stack = STACKS[cpu::current()].load(Ordering::Relaxed);
-    // SAFETY: stored by `invop` on this CPU, further up on this very stack.
+    // SAFETY: `invop` on this CPU has stored a pointer to its local variable, and has not returned.
     unsafe { stack.as_ref() }.map(|stack| stack.regs)
 }
 
-/// Asks the handlers (`dtrace_invop`) and returns what the one that claims the trap wants emulated; 0 if
-/// none does. A handler may change the registers. Interrupts off, probe context.
+/// Calls the handlers until one claims the trap (`dtrace_invop`). Returns the handler's result, which names the instruction to
+/// emulate; 0 if no handler claims the trap. A handler may change the registers. Interrupts off, probe context.
 pub(super) fn invop(frame: &mut TrapFrame) -> c_int {
-    // A breakpoint is made to look like the other: the instruction pointer is that of the instruction.
+    // After a breakpoint, the CPU saves the address of the next instruction; after an invalid instruction, its own address.
+    // Handlers always get the address of the instruction itself.
     let address = frame.rip - u64::from(frame.trapno == BREAKPOINT);
     let mut stack = save(frame, address);
     let slot = &STACKS[cpu::current()];
     let outer = slot.swap(&raw mut stack, Ordering::Relaxed);
-    // SAFETY: the stack is what illumos's handlers are given.
+    // SAFETY: `stack` has the layout that illumos's handlers expect.
     let answer = unsafe { invop::dispatch(address, (&raw mut stack).cast(), frame.rax) };
     slot.store(outer, Ordering::Relaxed);
     if answer != 0 {
         restore(frame, &stack.regs);
-        // All that is emulated is one byte long.
+        // Every emulated instruction has one byte.
         frame.rip += 1;
     }
     answer

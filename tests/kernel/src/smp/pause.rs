@@ -1,12 +1,12 @@
-//! CPUs that wait while another one changes what all of them execute.
+//! Pauses all other CPUs while one CPU changes code that they execute.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Work, begin, end, online};
 
-/// Number of paused CPUs.
+/// The number of paused CPUs.
 static PAUSED: AtomicUsize = AtomicUsize::new(0);
-/// Whether they may continue.
+/// Whether the paused CPUs may continue.
 static RESUMED: AtomicBool = AtomicBool::new(true);
 
 /// The loop of a paused CPU.
@@ -17,8 +17,8 @@ static WAIT: Work<'static> = &|_| {
     }
 };
 
-/// Makes all other CPUs wait, interrupts off, until [`resume_others`]. No rendezvous is possible meanwhile. One CPU at a time
-/// calls this.
+/// Makes all other CPUs wait, with interrupts off, until [`resume_others`]. No rendezvous is possible meanwhile. Only one CPU may
+/// call this function at a time.
 pub(crate) fn pause_others() {
     PAUSED.store(0, Ordering::Relaxed);
     RESUMED.store(false, Ordering::Relaxed);

@@ -23,16 +23,16 @@ use crate::arch::{self, cpu};
 use crate::wire::Wire;
 use crate::{console, dtrace, freebsd, functions, heap, load, paging, requests, smp, text};
 
-/// Kept from the boot code for [`first_cpu_main`].
+/// The address of the firmware's description of the machine, from the boot code, for [`first_cpu_main`].
 static FIRMWARE: AtomicU64 = AtomicU64::new(0);
 
-/// Called by the boot code: on the first CPU, interrupts off, with provisional page tables.
+/// Starts the kernel. The boot code calls this function on the first CPU, with interrupts off and provisional page tables.
 fn kernel_main(boot: BootInfo) -> ! {
     let ram = boot
         .ram_from(paging::kernel_image_end(), paging::BOOT_MAP_SIZE.min(arch::SYMBOLS))
         .expect("the kernel does not lie in RAM");
     load::init(text::start() - paging::KERNEL_BASE..ram.end);
-    // SAFETY: RAM behind the kernel's image, which the boot protocol leaves to the kernel.
+    // SAFETY: the range is RAM after the kernel's image. By the boot protocol, no other code uses it.
     unsafe {
         heap::init(paging::direct(ram.start) as *mut u8, (ram.end - ram.start) as usize);
     }

@@ -9,17 +9,17 @@ use sdt_protocol::TorturedProbe;
 
 use crate::standin::{self, TORTURED, Which};
 
-/// Failures that one CPU keeps.
+/// The maximum number of failures that are stored for one CPU.
 const MAX_FAILURES: usize = 4;
 
-/// A window that ends, as the driver announces it.
+/// A window that is being closed, as the driver has announced it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Its number, from 1.
+    /// The number of the window, beginning at 1.
     pub(super) number: u64,
-    /// Probes that were enabled, or disabled, all through.
+    /// The set of probes that were enabled, or disabled, during the whole window.
     pub(super) stable: u32,
-    /// Probes that are enabled now.
+    /// The set of probes that are enabled at the end of the window.
     pub(super) enabled: u32,
 }
 
@@ -42,15 +42,15 @@ impl Count {
     }
 }
 
-/// One CPU's account of its windows.
+/// The counts of one CPU for its windows.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// The counts when the last window was closed; `None` before the first.
+    /// The counts when the last window was closed; `None` before the first window was closed.
     last: Option<[Count; TORTURED.len()]>,
-    /// The counts in windows in which the probe was enabled, and the number of stretches that
-    /// these windows make.
+    /// For each probe, the counts in the windows in which it was stably enabled, and the number of intervals of consecutive
+    /// windows of that kind.
     stable: [(Count, u64); TORTURED.len()],
-    /// Probes whose stretch goes on.
+    /// The set of probes that were stably enabled in the last window, so that their interval may continue.
     going_on: u32,
     failures: Vec<String>,
 }
@@ -65,7 +65,8 @@ impl Ledger {
         }
     }
 
-    /// Closes a window. On the CPU whose ledger this is, interrupts off, no probe being fired.
+    /// Closes a window: compares the counts since the previous window. Must be called on the ledger's CPU, with interrupts off,
+    /// while no probe is firing.
     pub(super) fn close(&mut self, cpu: usize, window: Window) {
         let now = TORTURED.map(|which| Count::now(cpu, which));
         let Some(last) = self.last.replace(now) else { return };
@@ -113,7 +114,7 @@ impl Ledger {
         core::mem::take(&mut self.failures)
     }
 
-    /// Adds what was counted of a probe.
+    /// Adds the counts of the probe `which` to `probe`.
     pub(super) fn add_to(&self, probe: &mut TorturedProbe, which: Which) {
         for (_, (count, stretches)) in
             TORTURED.iter().zip(&self.stable).filter(|&(&other, _)| other == which)

@@ -1,8 +1,8 @@
-//! Programs in D on some of the probes that are tortured: all that they have counted and recorded is compared, at the end, with
-//! what was hit.
+//! D programs that enable some of the tortured probes. At the end, their counts and the number of their records are compared with
+//! the number of hits.
 //!
-//! They go before the first CPU fires and stop after the last one has, so nothing is hit that they do not see. Meanwhile
-//! their buffers are switched again and again.
+//! The programs start before the first hit and stop after the last one, so they must see every hit. Meanwhile, their buffers are
+//! switched repeatedly.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ use crate::dtrace::DTRACE;
 use crate::smp;
 use crate::standin::{TORTURED, Totals, Which};
 
-/// Bytes of a buffer for each CPU.
+/// The sizes in bytes of the two buffers of each CPU.
 const RECORDS: i64 = 64 << 10;
 const AGGREGATIONS: i64 = 16 << 10;
 
@@ -28,7 +28,7 @@ const NONE: RecordDesc =
 /// The data of the programs so far.
 pub(super) struct Programs {
     consumer: ConsumerId,
-    /// The probes that they are on.
+    /// The ids of the probes that the programs enable.
     probes: Vec<u32>,
     /// The results of `count()` for each tortured probe.
     counted: [u64; TORTURED.len()],
@@ -41,7 +41,7 @@ impl Programs {
     /// Starts the programs in DOF, before any CPU fires.
     ///
     /// # Errors
-    /// The framework does not take them.
+    /// If the framework refuses the programs.
     pub(super) fn start(dof: &[u8]) -> Result<Self, ConsumerError> {
         let consumer = DTRACE.open_with(Rights::ALL)?;
         let start = || {
@@ -63,7 +63,7 @@ impl Programs {
         Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: Totals::now() })
     }
 
-    /// Returns whether they are on this probe.
+    /// Returns whether the programs enable this probe.
     pub(super) fn are_on(&self, which: Which) -> bool {
         which.probe().id().is_some_and(|id| self.probes.contains(&id.get()))
     }
@@ -77,7 +77,7 @@ impl Programs {
         Ok(())
     }
 
-    /// All of a CPU's buffer, which is switched, and what had no room in it.
+    /// Switches a CPU's buffer, and returns its contents and the number of drops.
     fn snapshot(&self, cpu: usize, which: Buffer) -> Result<(Vec<u8>, u64), ConsumerError> {
         let mut bytes = vec![0; RECORDS as usize];
         let mut first = DTRACE.snapshot(self.consumer, cpu, which, 0, &mut bytes)?;

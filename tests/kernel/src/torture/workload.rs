@@ -1,12 +1,13 @@
-//! The loops in which CPUs fire.
+//! The loops in which CPUs fire probes.
 
 use fastrand::Rng;
 
 use crate::standin;
 
-/// Passes one of the probes a number of times in a row. The other ones are passed by what interrupts it.
+/// Executes the site of a randomly selected probe several times. (The probes `tick` and `breakpoint` fire in handlers that
+/// interrupt the loop.)
 pub(super) fn burst(rng: &mut Rng) {
-    // A long one now and then.
+    // One of 32 bursts is long.
     let times = if rng.u32(0..32) == 0 { 200 } else { rng.u32(1..16) };
     match rng.u32(0..5) {
         0 => repeat(times, |_| standin::tight()),

@@ -1,9 +1,9 @@
 //! Exceptions and interrupts: one vector each, one frame layout.
 //!
-//! The frame is FreeBSD's `struct trapframe`, for it is handed to the breakpoint handlers of modules. As
-//! in FreeBSD's `sys/arm64/arm64/exception.S` it lies on the stack of the code that was interrupted,
-//! below some bytes that are left free. A return to the kernel takes all registers from it except x18. (FreeBSD's does not take x19
-//! to x28; a traced function may begin with an instruction that changes one.)
+//! The frame is FreeBSD's `struct trapframe`, because breakpoint handlers of modules receive it. As in FreeBSD's
+//! `sys/arm64/arm64/exception.S`, it is on the stack of the interrupted code, [`FREE_STACK`] bytes below the interrupted stack
+//! pointer. The return restores all registers from the frame except x18. FreeBSD does not restore x19 to x28; this kernel must,
+//! because a traced function may begin with an instruction that changes one of them, and the handler emulates it.
 
 use core::arch::global_asm;
 
@@ -147,13 +147,13 @@ sdt_core::breakpoint_entry! {
     fn breakpoint_entry() else trap_other, resolver = counters::resolve;
 }
 
-/// Sets the vectors of the CPU that runs this, on its own stack and after [`cpu::init`].
+/// Sets the exception vectors of this CPU. Called on the CPU's final stack, after [`cpu::init`].
 pub(crate) fn init() {
     VBAR_EL1.set(&raw const vectors as u64);
     isb(SY);
 }
 
-/// Does what the interrupts that are pending ask for. Interrupts are off.
+/// Handles all pending interrupts. Interrupts are off.
 ///
 /// # Safety
 /// Called by the vector with the frame it built.
@@ -194,7 +194,7 @@ unsafe extern "C" fn stack_overflow(sp: u64, elr: u64, far: u64) -> ! {
     panic!("stack overflow: sp {sp:#x} elr {elr:#x} far {far:#x}");
 }
 
-/// `do_el1h_sync`. Interrupts off; for a breakpoint, probe context.
+/// Handles a synchronous exception (`do_el1h_sync`). Interrupts off; for a breakpoint, probe context.
 ///
 /// # Safety
 /// Called by the vector with the frame that it built and the free stack after the frame.
@@ -257,7 +257,7 @@ fn reason(syndrome: u64) -> &'static str {
     }
 }
 
-/// Returns whether a panicking kernel has tried to end a QEMU that does not take semihosting calls.
+/// Returns whether the instruction is the semihosting call of a panicking kernel, in a QEMU without semihosting.
 fn is_exit(frame: &TrapFrame) -> bool {
     // SAFETY: the instruction has just been executed.
     panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING
@@ -268,16 +268,18 @@ pub(crate) fn handler() -> u64 {
     synchronous as *const () as u64
 }
 
-/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+/// Handles a breakpoint in a function that a consumer traces. Returns `false` if no consumer traces a function there. Interrupts
+/// off, probe context.
 ///
 /// # Safety
-/// The frame is the live one of a breakpoint, with [`FREE_STACK`] bytes free below the interrupted stack pointer.
+/// `frame` is the frame of the current breakpoint, and the [`FREE_STACK`] bytes below the interrupted stack pointer are unused.
 unsafe fn function(frame: &mut TrapFrame) -> bool {
     let mut x = [0; 31];
     x[..30].copy_from_slice(&frame.x);
     x[30] = frame.lr;
     let mut registers = Registers { x, sp: frame.sp, pc: frame.elr, pstate: frame.spsr };
-    // SAFETY: the registers are those of the interrupted code, and those of the frame when the vector returns.
+    // SAFETY: `registers` are copied from the frame. The code below copies them back, and the vector restores them when it
+    // returns.
     if !unsafe { functions::hit(frame.elr, frame.x[29], &mut registers) } {
         return false;
     }
@@ -287,11 +289,12 @@ unsafe fn function(frame: &mut TrapFrame) -> bool {
     true
 }
 
-/// A breakpoint without a site of the kernel: calls the handlers of modules, then emulates the instruction that the
-/// claiming handler returned (`dtrace_invop_start`). FreeBSD would return to an unclaimed breakpoint for ever; this kernel panics.
+/// Handles a breakpoint that is not at a site of the kernel: calls the handlers of modules, then emulates the instruction that
+/// the claiming handler returned (`dtrace_invop_start`). If no handler claims the breakpoint, FreeBSD executes it again and
+/// again; this kernel panics.
 ///
 /// # Safety
-/// `frame` is the frame that the vector built, with free stack after it.
+/// `frame` is the frame of the current breakpoint, and the [`FREE_STACK`] bytes below the interrupted stack pointer are unused.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
     // SAFETY: the frame is that of the breakpoint, with `FREE_STACK` bytes free below the interrupted stack pointer.
@@ -299,7 +302,7 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
         return;
     }
     let third = frame.x[0];
-    // SAFETY: the frame is a live trap frame; the third argument is x0 here.
+    // SAFETY: `frame` is the frame of the current breakpoint. On arm64, the third argument of handlers is x0.
     let answer = unsafe {
         system::current().trap(system::Trap {
             address,
@@ -316,8 +319,8 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
             release.version()
         );
     };
-    // SAFETY: the frame is that of a breakpoint in this instruction's place, with free stack below what
-    // was interrupted.
+    // SAFETY: the handler that claimed the breakpoint returned the instruction that the breakpoint replaces. The caller
+    // guarantees the unused stack.
     let done = unsafe { instruction.carry_out(frame) };
     done.unwrap_or_else(|error| panic!("breakpoint at {address:#x}: {error}; {frame:x?}"));
     counters::breakpoint();

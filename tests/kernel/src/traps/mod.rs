@@ -1,5 +1,6 @@
-//! Traps: what exceptions and interrupts do. Each architecture's module offers `init`, `handler`, the address of the function that
-//! handles breakpoints, and `FREE_STACK`, the bytes below the interrupted stack pointer that it leaves free.
+//! The handlers of exceptions and interrupts. Each architecture's module offers three names: `init`; `handler`, which returns the
+//! address of the function that handles breakpoints; and `FREE_STACK`, the number of bytes below the interrupted stack pointer
+//! that the trap handler does not use.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

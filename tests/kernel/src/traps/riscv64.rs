@@ -1,10 +1,9 @@
 //! Exceptions and interrupts: one vector, one frame layout, one dispatcher.
 //!
-//! The frame is FreeBSD's `struct trapframe` (`sys/riscv/include/frame.h`), for it is handed to the
-//! breakpoint handlers of modules. As on FreeBSD (`cpu_exception_handler_supervisor` of
-//! `sys/riscv/riscv/exception.S`) a trap in the kernel stays on the stack of the code that was hit, with
-//! interrupts off. The return takes the stack pointer from the frame: a traced function may begin with an instruction that changes
-//! it. (FreeBSD's takes it from where the frame is.)
+//! The frame is FreeBSD's `struct trapframe` (`sys/riscv/include/frame.h`), because breakpoint handlers of modules receive it. As
+//! on FreeBSD (`cpu_exception_handler_supervisor` of `sys/riscv/riscv/exception.S`), a trap in the kernel is handled on the stack
+//! of the interrupted code, with interrupts off. The return restores the stack pointer from the frame, because a traced function
+//! may begin with an instruction that changes it. FreeBSD computes the stack pointer from the address of the frame.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -20,7 +19,7 @@ use stand_in_freebsd::riscv::Emulated;
 use crate::arch::{TrapFrame, cpu, plic, timer};
 use crate::{counters, freebsd, functions, panic, smp, system};
 
-/// `TF_SIZE`: the frame as it lies on the stack.
+/// `TF_SIZE`: the number of bytes that the frame uses on the stack.
 const FRAME_SIZE: u64 = 288;
 
 global_asm!(
@@ -152,9 +151,9 @@ sdt_core::breakpoint_entry! {
     fn breakpoint_entry() else trap_other, resolver = counters::resolve;
 }
 
-/// Sends the traps of the CPU that runs this to the vector, after [`cpu::init`].
+/// Sets the trap vector of this CPU, and enables software and external interrupts. Called after [`cpu::init`].
 pub(crate) fn init() {
-    // SAFETY: the vector takes every trap of supervisor mode; what it needs is set up.
+    // SAFETY: the vector handles every trap of supervisor mode, and `cpu::init` has set sscratch and tp.
     unsafe {
         stvec::write(Stvec::new(&raw const trap_vector as usize, TrapMode::Direct));
         sie::set_ssoft();
@@ -162,7 +161,7 @@ pub(crate) fn init() {
     }
 }
 
-/// All traps, interrupts off.
+/// Handles a trap. Interrupts are off.
 ///
 /// # Safety
 /// Called by the vector with the frame it built.
@@ -173,7 +172,7 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
     }
     match Scause::from_bits(frame.scause as usize).cause().try_into() {
         Ok(Trap::Interrupt(interrupt)) => interrupted(interrupt, frame),
-        // SAFETY: the frame is a live one.
+        // SAFETY: `frame` is the frame of the current trap, which is a breakpoint.
         Ok(Trap::Exception(Exception::Breakpoint)) => unsafe { breakpoint(frame) },
         Ok(Trap::Exception(exception)) => {
             panic!("{exception:?} at {:#x}; {frame:x?}", frame.stval)
@@ -189,8 +188,8 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
             counters::tick(frame.sepc, frame.s[0]);
         }
         Interrupt::SupervisorSoft => {
-            // First, so that a later request makes it pending again.
-            // SAFETY: it is the software interrupt, which is being handled.
+            // Clear the interrupt before the work, so that a later request makes it pending again.
+            // SAFETY: this code is the handler of the software interrupt.
             unsafe { sip::clear_ssoft() };
             if panic::panicked() {
                 cpu::halt();
@@ -201,7 +200,8 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
     }
 }
 
-/// Bytes below the interrupted stack pointer that are left free. No traced instruction stores there.
+/// The number of bytes below the interrupted stack pointer that the trap handler does not use. No traced instruction stores
+/// there.
 pub(crate) const FREE_STACK: u64 = 0;
 
 /// Returns the address of the function that handles breakpoints.
@@ -209,10 +209,11 @@ pub(crate) fn handler() -> u64 {
     trap as *const () as u64
 }
 
-/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+/// Handles a breakpoint in a function that a consumer traces. Returns `false` if no consumer traces a function there. Interrupts
+/// off, probe context.
 ///
 /// # Safety
-/// The frame is the live one of a breakpoint.
+/// `frame` is the frame of the current breakpoint.
 unsafe fn function(frame: &mut TrapFrame) -> bool {
     let mut registers = Registers { x: [0; 32], pc: frame.sepc };
     let x = &mut registers.x;
@@ -222,7 +223,8 @@ unsafe fn function(frame: &mut TrapFrame) -> bool {
     x[10..18].copy_from_slice(&frame.a);
     x[18..28].copy_from_slice(&frame.s[2..]);
     x[28..].copy_from_slice(&frame.t[3..]);
-    // SAFETY: the registers are those of the interrupted code, and those of the frame when the vector returns.
+    // SAFETY: `registers` are copied from the frame. The code below copies them back, and the vector restores them when it
+    // returns.
     if !unsafe { functions::hit(frame.sepc, frame.s[0], &mut registers) } {
         return false;
     }
@@ -237,11 +239,11 @@ unsafe fn function(frame: &mut TrapFrame) -> bool {
     true
 }
 
-/// A breakpoint without a site of the kernel: calls the handlers of modules, then does what the claiming handler wants.
-/// Interrupts off, probe context.
+/// Handles a breakpoint that is not at a site of the kernel: calls the handlers of modules, then emulates the instruction that
+/// the claiming handler returned. Interrupts off, probe context.
 ///
 /// # Safety
-/// The frame is the live one of the breakpoint.
+/// `frame` is the frame of the current breakpoint.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.sepc;
     // SAFETY: `frame` is the live frame of this breakpoint.
@@ -268,9 +270,9 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
             release.version()
         );
     };
-    // SAFETY: `frame` is that of a breakpoint in place of this instruction: the handler that claimed it says so.
+    // SAFETY: the handler that claimed the breakpoint returned the instruction that the breakpoint replaces.
     unsafe { emulated.carry_out(frame) };
-    // On FreeBSD, the return takes the stack pointer from where the frame is, and handlers of modules may change the one in it.
+    // FreeBSD ignores the stack pointer in the frame when it returns. So undo changes of it by handlers of modules.
     frame.sp = sp;
     counters::breakpoint();
 }

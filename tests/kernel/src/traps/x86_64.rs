@@ -1,8 +1,8 @@
-//! Exceptions and interrupts: one stub a vector, one frame layout, one dispatcher.
+//! Exceptions and interrupts: one stub for each vector, one frame layout, and two dispatchers (one for #BP and #UD, one for all
+//! other vectors).
 //!
-//! #BP comes through an interrupt gate without an interrupt stack, as
-//! on FreeBSD (`TRAP_NOEN(bpt)` in `sys/amd64/amd64/exception.S`): interrupts stay off, and the frame
-//! lies on the stack of the code that was hit.
+//! As on FreeBSD (`TRAP_NOEN(bpt)` in `sys/amd64/amd64/exception.S`), #BP has an interrupt gate without an interrupt stack:
+//! interrupts stay off, and the frame is on the stack of the interrupted code.
 
 use core::arch::global_asm;
 use core::fmt;
@@ -20,9 +20,9 @@ use crate::arch::cpu;
 use crate::arch::frame::{BREAKPOINT, TrapFrame};
 use crate::{counters, functions, panic, smp, system};
 
-/// Vectors that have a stub.
+/// The number of vectors that have a stub.
 const VECTORS: usize = 64;
-/// Bytes from one stub to the next.
+/// The distance in bytes from one stub to the next.
 const STUB_SIZE: usize = 32;
 const NMI: u32 = 2;
 const DOUBLE_FAULT: u32 = 8;
@@ -128,12 +128,12 @@ fn stub(vector: usize) -> VirtAddr {
     VirtAddr::new(&raw const trap_stubs as u64 + (vector * STUB_SIZE) as u64)
 }
 
-/// Loads the interrupt descriptor table on the CPU that runs this, after [`cpu::init`].
+/// Loads the interrupt descriptor table on this CPU. Called after [`cpu::init`].
 pub(crate) fn init() {
     let idt = IDT.call_once(|| {
         let mut idt = InterruptDescriptorTable::new();
-        // SAFETY: each stub takes its vector's stack layout and returns by iretq; the interrupt
-        // stacks named are set up by `cpu::init`. All gates are interrupt gates for ring 0.
+        // SAFETY: each stub expects the stack layout of its vector and returns by iretq. `cpu::init` has set up the two interrupt
+        // stacks. All gates are interrupt gates for ring 0.
         unsafe {
             idt.divide_error.set_handler_addr(stub(0));
             idt.debug.set_handler_addr(stub(1));
@@ -163,7 +163,7 @@ pub(crate) fn init() {
     idt.load();
 }
 
-/// All vectors but #BP, interrupts off.
+/// Handles all vectors except #BP and #UD. Interrupts are off.
 ///
 /// # Safety
 /// Called by the stubs with the frame they built.
@@ -219,8 +219,8 @@ fn name(vector: u32) -> impl fmt::Display {
     })
 }
 
-/// Answers of a handler, as `dtrace_invop_start` interprets them
-/// (`sys/cddl/dev/dtrace/amd64/dtrace_asm.S`, `DTRACE_INVOP_*`).
+/// The results of a breakpoint handler, each of which names an instruction to emulate (`DTRACE_INVOP_*`; `dtrace_invop_start` of
+/// `sys/cddl/dev/dtrace/amd64/dtrace_asm.S`).
 mod invop {
     pub(super) const PUSH_RBP: i32 = 1;
     pub(super) const LEAVE: i32 = 3;
@@ -228,7 +228,7 @@ mod invop {
     pub(super) const RET: i32 = 5;
 }
 
-/// Bytes that the stub leaves free below the interrupted stack pointer.
+/// The number of bytes below the interrupted stack pointer that the stub does not use.
 pub(crate) const FREE_STACK: u64 = 16;
 
 /// Returns the address of the function that handles breakpoints.
@@ -236,16 +236,17 @@ pub(crate) fn handler() -> u64 {
     invop as *const () as u64
 }
 
-/// A breakpoint in a function that a consumer traces. Returns `false` if there is none. Interrupts off, probe context.
+/// Handles a breakpoint in a function that a consumer traces. Returns `false` if no consumer traces a function there. Interrupts
+/// off, probe context.
 ///
 /// # Safety
-/// The frame is the live one of a breakpoint at this address, with [`FREE_STACK`] bytes behind it.
+/// `frame` is the frame of the current breakpoint at `address`, followed by [`FREE_STACK`] unused bytes.
 unsafe fn function(frame: &mut TrapFrame, address: u64) -> bool {
     let TrapFrame { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, .. } = *frame;
     let TrapFrame { r12, r13, r14, r15, rflags, .. } = *frame;
     let general = [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15];
     let mut registers = Registers { general, rip: address, rflags };
-    // SAFETY: the registers are those of the interrupted code, and those of the frame when the stub returns.
+    // SAFETY: `registers` are copied from the frame. The code below copies them back, and the stub restores them when it returns.
     if !unsafe { functions::hit(address, rbp, &mut registers) } {
         return false;
     }
@@ -257,8 +258,8 @@ unsafe fn function(frame: &mut TrapFrame, address: u64) -> bool {
     true
 }
 
-/// #BP and #UD: sends the kernel's own sites on; asks the system's handlers, then does what the one that
-/// claimed it wants. Interrupts off, probe context.
+/// Handles #BP and #UD. At a site of the kernel, resumes at the site's resume address. Otherwise, calls the handlers of modules,
+/// and emulates the instruction that the claiming handler returned. Interrupts off, probe context.
 ///
 /// # Safety
 /// Called by the stub with the frame that it built and the 16 free bytes after the frame.
@@ -270,11 +271,11 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
         frame.rip = resume;
         return;
     }
-    // SAFETY: the frame is that of the breakpoint, and the stub left 16 bytes free behind it.
+    // SAFETY: `frame` is the frame of the current breakpoint, followed by the 16 unused bytes that the stub has reserved.
     if breakpoint && unsafe { function(frame, address) } {
         return;
     }
-    // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
+    // SAFETY: `frame` is the frame of the current trap. `scratch` is the address of the 16 unused bytes after it.
     let answer = unsafe {
         system::current().trap(system::Trap {
             address,
@@ -289,17 +290,17 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
         invop::NOP => {}
         invop::PUSH_RBP => {
             frame.rsp -= 8;
-            // SAFETY: the stub left 16 bytes free there.
+            // SAFETY: the stub has reserved 16 unused bytes below the interrupted stack pointer.
             unsafe { (frame.rsp as *mut u64).write(frame.rbp) };
         }
         invop::LEAVE => {
-            // SAFETY: the code that was hit has a frame, which the instruction would have read.
+            // SAFETY: the replaced `leave` would have read the same word at rbp.
             let saved = unsafe { (frame.rbp as *const u64).read() };
             frame.rsp = frame.rbp + 8;
             frame.rbp = saved;
         }
         invop::RET => {
-            // SAFETY: the code that was hit has its return address there.
+            // SAFETY: the replaced `ret` would have read the return address at rsp.
             frame.rip = unsafe { (frame.rsp as *const u64).read() };
             frame.rsp += 8;
         }

@@ -1,5 +1,5 @@
-//! A framework crate that hands `sdt-core` on under names of its own, and a macro that spares its users
-//! `crate = path`. Its [user](../user) depends on nothing else.
+//! A framework crate that re-exports `sdt-core` under other names, and a macro so that its users need not write `crate = path`.
+//! The crate [user](../user) depends only on this crate.
 #![no_std]
 
 pub use tracing_core as sdt;
@@ -13,7 +13,7 @@ macro_rules! provider {
 }
 
 provider! {
-    /// The framework's own.
+    /// The probes of the framework itself.
     pub framework {
         /// It has started.
         fn started(version: u32);
@@ -24,11 +24,11 @@ provider! {
 }
 
 provider! {
-    /// Its probes are declared where they fire.
+    /// An open provider: the sites declare its probes.
     pub framework_open
 }
 
-/// Fires from here.
+/// Fires probes of both providers in this crate.
 pub fn start() {
     sdt::sdt_probe!(framework::started, 1);
     sdt::sdt_probe!(framework_open::started, u32::from(1u8));

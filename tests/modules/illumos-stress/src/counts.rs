@@ -1,4 +1,4 @@
-//! No arguments to six, many sites in one function.
+//! Probes with 0 to 6 arguments, at many sites in one function.
 
 use sdt_core::sdt_probe;
 

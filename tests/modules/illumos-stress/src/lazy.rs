@@ -1,4 +1,4 @@
-//! Whether the arguments of a probe that is not enabled are evaluated.
+//! Probes that show whether the arguments of a disabled probe are evaluated.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ fn evaluate() -> u64 {
     EVALUATIONS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// A probe whose argument is counted, and one that tells the count. Returns the number of hits.
+/// Fires a probe whose evaluations are counted, and a probe whose argument is that count. Returns the number of hits.
 #[inline(never)]
 pub(crate) fn fire() -> u64 {
     sdt_probe!(sdt_stress::evaluated, evaluate());

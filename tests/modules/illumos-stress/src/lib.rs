@@ -1,7 +1,6 @@
-//! An illumos module with firing sites wherever the compiler may do something to them: in tail position, in both
-//! branches of an `if`, in generic functions, closures and loops, inlined or not, with no arguments to ten, cheap ones
-//! and costly ones. It is built at every level of optimisation; whatever comes out must be sites that krtld
-//! takes.
+//! An illumos module with firing sites at places where compilers transform calls: in tail position, in both branches of an `if`,
+//! in generic functions, closures and loops, inlined or not, with 0 to 10 arguments, cheap and costly ones. It is built at every
+//! level of optimisation. krtld must accept the sites of every build.
 //!
 //! Argument `i` of a probe that is called with `a` is `a + i`, so that a test can tell whether it arrived.
 #![cfg_attr(not(test), no_std)]

@@ -1,4 +1,4 @@
-//! Seven arguments to ten, which illumos alone carries: what does not fit into registers is on the stack.
+//! Probes with 7 to 10 arguments, which only illumos supports. Arguments that do not fit into registers are on the stack.
 
 use sdt_core::sdt_probe;
 

@@ -1,4 +1,4 @@
-//! Places where a call is not just a call.
+//! Sites at places where compilers change calls: tail positions, branches, loops, closures, inlined and generic functions.
 
 use core::ffi::CStr;
 
@@ -24,7 +24,7 @@ pub(crate) fn fire(a: u64) -> u64 {
     hits + diverging(a)
 }
 
-/// Nothing follows, so C's compilers would jump.
+/// A probe at the end of a function. A C compiler would replace its call by a jump.
 #[inline(never)]
 fn tail(a: u64) {
     sdt_probe!(sdt_stress::tail, a);
@@ -135,7 +135,7 @@ fn borrowed(a: u64) -> u64 {
     1
 }
 
-/// A letter.
+/// Returns a C string that ends with a letter.
 #[inline(never)]
 fn text(a: u64) -> [u8; 9] {
     let mut text = *b"letter: \0";
@@ -143,7 +143,7 @@ fn text(a: u64) -> [u8; 9] {
     text
 }
 
-/// Fires if and only if `sdt_enabled!` said so before.
+/// Fires if and only if `sdt_enabled!` has returned `true`. Returns the number of hits.
 #[inline(never)]
 fn asked(a: u64) -> u64 {
     if !sdt_enabled!(sdt_stress::asked) {
@@ -153,7 +153,7 @@ fn asked(a: u64) -> u64 {
     1
 }
 
-/// A site in front of code that never comes back.
+/// A site before code that does not return.
 #[inline(never)]
 fn diverging(a: u64) -> u64 {
     if opaque(a) == u64::MAX {

@@ -50,7 +50,7 @@ mod long_name {
     }
 }
 
-/// Fires what there is.
+/// Fires the probes of the enabled features.
 pub(crate) fn fire(_a: u64) {
     #[cfg(feature = "merged")]
     merged::fire(_a);

@@ -1,11 +1,11 @@
-//! Modules whose statics have the names that `freebsd_module!` and `illumos_module!` use inside: each macro means the
-//! module's own. Only to be compiled: a file has one module.
+//! Modules whose statics have the names that `freebsd_module!` and `illumos_module!` use internally. The macros must not confuse
+//! them with their own items. This example is compiled only, as a file can contain one module.
 #![no_std]
 #![allow(non_upper_case_globals, non_snake_case)]
 
 use sdt_core as _;
 
-/// A module and a driver for each of these names, once as the static's own, once as that of the Rust module it is in.
+/// Declares a module and a driver for each name: once with a static of this name, once in a Rust module of this name.
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]
 macro_rules! named {
     ($($name:ident)*) => {$(
@@ -29,11 +29,11 @@ macro_rules! named {
     )*};
 }
 
-/// Items with names of the prelude, which macros must not use instead of the prelude's.
+/// Items that have the names of items of the prelude. The macros must use those of the prelude.
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]
 #[expect(dead_code, reason = "for the macros to mistake")]
 mod prelude {
-    /// Nothing that the macros mean.
+    /// A type that the macros must not use.
     pub(super) struct Other;
 
     pub(super) static Some: Other = Other;

@@ -38,25 +38,25 @@ sdt_provider! {
         /// Six arguments: `n`, `-n`, whether `n` is odd, `3n`, the path, `n + 6`.
         #[cfg(sdt_args = "6")]
         fn six(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
-        /// Without the last one where the kernel carries five.
+        /// The first five of these arguments, for kernels that support five.
         #[cfg(not(sdt_args = "6"))]
         fn six(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr);
-        /// The same six, computed by calls; not there where the kernel carries five.
+        /// The same six arguments, computed by calls. Kernels that support five arguments do not have this probe.
         #[cfg(sdt_args = "6")]
         fn six_costly(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
         /// Fired from two instances of a generic function and an inlined one: `1`, `2`, `3`.
         fn many_sites(site: u64);
-        /// Fires if and only if `sdt_enabled!` said so before: that many bytes of path.
+        /// Fires if and only if `sdt_enabled!` has returned `true`. The argument is the length of the path in bytes.
         #[name = "asked_first"]
         fn asked_first(path_len: usize);
         /// A struct.
         #[cfg(not(target_os = "none"))]
         #[cfg_attr(target_os = "none", name = "not_there")]
         fn looked_into(exec: &TestExec);
-        /// The same, where D has a translator.
+        /// The same struct, with a type for which D has a translator.
         #[deprecated(note = "a warning where it is fired, and nowhere else")]
         fn translated(exec: &TestExec => "sdt_test_info_t *");
-        /// Not there, on any system.
+        /// Does not exist on any system.
         #[cfg(target_os = "none")]
         fn absent(unknown: &Unknown);
     }
@@ -101,7 +101,7 @@ impl TestExec {
 
 sdt_provider!(sdt_open);
 
-/// One exec.
+/// Fires the probes for one exec.
 // With a frame of its own: illumos lists probes by the function that they are in.
 #[inline(never)]
 pub fn on_exec(path: &CStr) {

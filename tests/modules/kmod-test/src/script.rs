@@ -13,7 +13,8 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
     script_steps {
-        /// Bytes of the path that said so, and the outcome: 0, an error number of the framework's, or another one from 1001 on.
+        /// A step was executed: the length of its path in bytes, and the outcome, which is 0, an error number of the framework,
+        /// or a number from 1001 on.
         fn done(path_len: usize, outcome: i32);
     }
 }
@@ -22,7 +23,7 @@ static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
 static SCRIPT: Provider = Provider::new(&SLOTS);
 static STEP: Mutex<Option<Probe>> = Mutex::new(None);
 
-/// More than `dtrace_probe` carries.
+/// The types of ten arguments, more than `dtrace_probe` accepts.
 static TYPES: [&ArgType; 10] = [
     arg::<u64>(),
     arg::<&CStr>(),
@@ -36,7 +37,7 @@ static TYPES: [&ArgType; 10] = [
     arg::<u64>(),
 ];
 
-/// One exec, the `n`th.
+/// Executes the step that the path of the `n`th exec selects.
 pub(crate) fn on_exec(path: &CStr, n: u64) {
     let mut step = STEP.lock();
     let outcome = match path.to_bytes() {

@@ -24,19 +24,19 @@ pub struct Packet {
     pub name: &'static str,
     /// The name of the layer again, as a Rust string.
     pub layer_name: &'static str,
-    /// Before it was processed.
+    /// The flow before processing.
     pub before: FlowId,
-    /// After it was processed.
+    /// The flow after processing.
     pub after: FlowId,
     /// The packet itself.
     pub mblk: Mblk,
     /// The packet after processing.
     pub hp: Mblk,
-    /// Two addresses, and one of the underlay.
-    pub src: Ip6,
     /// The source address.
-    pub dst: Ip6,
+    pub src: Ip6,
     /// The destination address.
+    pub dst: Ip6,
+    /// An address of the underlay network.
     pub underlay: Ip6,
     /// An address of IPv4.
     pub group: [u8; 4],
@@ -44,12 +44,12 @@ pub struct Packet {
     pub ether: [[u8; 6]; 2],
     /// The cache.
     pub cache: RouteCache,
-    /// A number that is another one for each packet.
+    /// The number of the packet.
     pub n: u64,
 }
 
 impl Packet {
-    /// The `n`th.
+    /// Returns the packet with this number.
     pub fn new(n: u64) -> Self {
         let ip6 = |last: u8| Ip6 { octets: [last; 16] };
         let (src, dst) = (ip6(1), ip6(2));

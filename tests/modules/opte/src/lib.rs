@@ -1,5 +1,5 @@
-//! The probes of OPTE (oxidecomputer/opte), a packet filter for illumos in Rust, which declares them by hand: here with
-//! the types that they carry, to see that these can be declared, listed and fired. Nothing is filtered.
+//! The probes of OPTE (oxidecomputer/opte), a packet filter for illumos in Rust. OPTE declares them by hand. This module declares
+//! them with typed arguments, and tests that they can be declared, listed and fired. It filters no packets.
 #![cfg_attr(not(test), no_std)]
 
 #[cfg(target_os = "freebsd")]
@@ -18,7 +18,7 @@ sdt_core::freebsd_module!(xde_probes, freebsd::TEST);
 #[cfg(target_os = "illumos")]
 sdt_core::illumos_module!(xde_probes, illumos::TEST);
 
-/// One exec: a packet.
+/// Fires all probes for one exec, with the data of one packet.
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]
 fn on_exec(_: &core::ffi::CStr) {
     use core::sync::atomic::{AtomicU64, Ordering};

@@ -32,7 +32,7 @@ sdt_provider! {
             after: &FlowId,
             res: &Labels<2>,
         );
-        /// Where there are five arguments only, the first five, here and below.
+        /// Routes with five arguments carry the first five, here and below.
         #[cfg(sdt_args = "5")]
         fn layer_process_return(dir: Direction, port: &CStr, layer: &CStr, before: &FlowId, after: &FlowId);
         fn rule_match(port: &str, layer: &str);
@@ -89,7 +89,7 @@ sdt_provider! {
         fn hdlr_resp(resp: Shown);
         fn set_error(errno: i32);
 
-        // Routes. An argument has the name of a probe, as it does there.
+        // Routes. An argument has the name of a probe, as in OPTE.
         fn next_hop(dst: &Ip6 => "ip6info_t *", gw: &Ip6, src: &[u8; 6], ether_dst: &[u8; 6], msg: Option<&CStr>);
         fn routecache_full(cache: &RouteCache as "void *", dst: &Ip6, entropy: Option<u16>);
         fn routecache_hit(cache: &RouteCache as "void *", dst: &Ip6, entropy: Option<u16>);

@@ -15,14 +15,14 @@ pub enum Direction {
     Out = 2,
 }
 
-/// A state of TCP's.
+/// A state of a TCP connection.
 #[derive(Clone, Copy, Debug, Argument)]
 pub enum TcpState {
     /// No connection.
     Closed,
     /// A SYN has been sent.
     SynSent,
-    /// Data can go.
+    /// Data can be sent.
     Established,
 }
 
@@ -60,7 +60,7 @@ pub enum Path {
 #[derive(Clone, Copy, Debug, Argument)]
 pub struct Vni(pub u32);
 
-/// A port of TCP's or UDP's.
+/// A port of TCP or UDP.
 #[derive(Clone, Copy, Debug, Argument)]
 pub struct Port(pub u16);
 
@@ -72,7 +72,7 @@ pub struct Ip6 {
     pub octets: [u8; 16],
 }
 
-/// Source and destination, an enum with data: for D `union addr_pair`, by whose tag its members are told apart.
+/// Source and destination, an enum with data: for D `union addr_pair`, whose tag selects the valid member.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C, u16)]
 pub enum AddrPair {
@@ -100,11 +100,11 @@ pub struct FlowId {
     pub proto: u8,
     /// The addresses.
     pub addrs: AddrPair,
-    /// The protocol's own: ports, or what else it has.
+    /// Data of the protocol, such as the ports.
     pub info: [u16; 2],
 }
 
-/// Words on what has gone wrong, from the outside in.
+/// The layers of an error as words, the outermost first.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C)]
 #[c_type(describe(2, 8))]
@@ -120,7 +120,7 @@ pub struct Labels<const MOST: usize> {
 }
 
 impl<const MOST: usize> Labels<MOST> {
-    /// Of those words, as many as there is room for.
+    /// Returns the first of these words, as many as fit.
     pub fn new(words: &[&'static CStr]) -> Self {
         let mut entries = [c"".as_ptr(); MOST];
         entries.iter_mut().zip(words).for_each(|(entry, word)| *entry = word.as_ptr());

@@ -1,4 +1,4 @@
-//! All 47 are listed with their types, and carry what they are given.
+//! All 47 probes are listed with their types, and each hit has the arguments that were passed.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::with_exposed_provenance;
@@ -9,10 +9,10 @@ use sdt_core::patch::Mode;
 use xde_probes::fire::{ALL, Packet, all};
 use xde_probes::types::Labels;
 
-/// Compares an argument's words with what they have to be.
+/// Checks the values of an argument's words.
 type Holds = Box<dyn Fn(&[u64])>;
 
-/// An argument's C types, and what its words have to be.
+/// The expected C types of an argument, and the check of its words.
 struct Expected {
     types: &'static [&'static str],
     holds: Holds,
@@ -38,15 +38,15 @@ fn maybe(types: &'static [&'static str; 2], value: Option<u64>) -> Expected {
     Expected { types, holds: Box::new(move |got| assert_eq!(got, words)) }
 }
 
-/// A C string that is there while the probe fires.
+/// Returns the C string at an address. Safety: it stays valid while the probe fires.
 unsafe fn text<'a>(at: u64) -> &'a str {
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees that a C string is at this address.
     unsafe { CStr::from_ptr(with_exposed_provenance::<c_char>(at as usize)) }.to_str().unwrap()
 }
 
 fn said(what: &str) -> Expected {
     let what = what.to_owned();
-    // SAFETY: called while the probe fires, which carries a C string.
+    // SAFETY: this is called while the probe fires, whose argument is a C string.
     let holds = move |words: &[u64]| assert_eq!(unsafe { text(words[0]) }, what);
     Expected { types: &["char * > string"], holds: Box::new(holds) }
 }
@@ -57,11 +57,11 @@ fn labels<const MOST: usize>(
     more: bool,
 ) -> Expected {
     let holds = move |words: &[u64]| {
-        // SAFETY: called while the probe fires, which carries their address.
+        // SAFETY: this is called while the probe fires, whose argument is the address of the labels.
         let labels = unsafe { &*with_exposed_provenance::<Labels<MOST>>(words[0] as usize) };
         assert_eq!((labels.len, labels.more), (expected.len(), more));
         for (entry, expected) in labels.entries.iter().zip(expected) {
-            // SAFETY: they have words that are there for ever.
+            // SAFETY: the labels contain static C strings.
             assert_eq!(unsafe { text(entry.expose_provenance() as u64) }, *expected);
         }
     };
@@ -237,7 +237,7 @@ static EXPECTED: Mutex<Vec<(ProbeId, Vec<CheckedArgument>)>> = Mutex::new(Vec::n
 /// The number of words, and the values that they must have.
 struct CheckedArgument(usize, Holds);
 
-// SAFETY: numbers and addresses, which it compares.
+// SAFETY: the value contains numbers and addresses, which are compared and not dereferenced.
 unsafe impl Send for CheckedArgument {}
 
 fn check(id: u32, args: &[u64; ARGS]) {

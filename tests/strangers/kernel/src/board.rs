@@ -73,10 +73,10 @@ pub fn now() -> u64 {
 /// Runs `f` with interrupts off.
 pub fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
     let before: usize;
-    // SAFETY: what was off stays off.
+    // SAFETY: disables interrupts on this CPU and changes nothing else.
     unsafe { asm!("csrrci {}, mstatus, 8", out(reg) before) };
     let result = f();
-    // SAFETY: as it was before.
+    // SAFETY: restores the earlier state of interrupts.
     unsafe { asm!("csrs mstatus, {}", in(reg) before & 8) };
     result
 }

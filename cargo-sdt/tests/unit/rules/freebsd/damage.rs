@@ -148,7 +148,7 @@ fn bounds_that_are_defined_elsewhere() {
 
 #[test]
 fn sets_that_are_larger_than_the_file() {
-    // A check that went by these sizes would not end.
+    // If the check used these sizes, it would run forever.
     let without_bytes = |file: Vec<u8>, set: &str| {
         let file = with_header_of(file, set, |header| {
             header[4..8].copy_from_slice(&elf::SHT_NOBITS.0.to_le_bytes());

@@ -168,7 +168,7 @@ fn local_symbols_count_before_14_only() {
         let symbol = fixture.symbol("hidden", None, elf::STB_GLOBAL);
         fixture.relocations(".rela.text")[0].symbol = Some(symbol);
         fixture.data(".rodata")[31..38].copy_from_slice(b"netmap\0");
-        // The dependency on the kernel is gone, and with it the release, which the records tell.
+        // This replaces the dependency on the kernel, which named the release. The check derives the release from the records.
         let said = said(&fixture.file(), &known);
         assert_eq!(said.iter().all(|line| !line.contains("hidden")), fine, "{freebsd}: {said:#?}");
     }

@@ -253,7 +253,7 @@ fn names_that_dtrace_does_not_take() {
         let line = only(|f| rename(f, member, name));
         assert!(line.contains(said), "{line}");
     }
-    // Two underscores become one dash; a module may say its own name.
+    // Two underscores become one dash. A record may contain the name of its own module.
     let mut fixture = Fixture::native(release("15"));
     rename(&mut fixture, NAME, &format!("{}__x", long(61)));
     rename(&mut fixture, FUNCTION, &long(191));

@@ -234,7 +234,7 @@ fn sites() {
     assert_eq!(line, "sdt_sites+0x18: the site's link is not 0, and the kernel assumes that it is");
     let line = only(|f| f.relocations.retain(|of| of.address != SITES));
     assert!(line.starts_with("sdt_sites+0x0: the site's probe is not the address of "), "{line}");
-    // Instructions are at even addresses on one, at multiples of 4 on the other.
+    // Instructions are at multiples of 4 on aarch64, and at even addresses on riscv64.
     let line = only_on(Arch::Aarch64, |f| f.relocation(SITES + 16).addend = COLD.cast_signed() + 2);
     assert!(line.contains("cannot be connected: address 0x100a is not a multiple of 4"), "{line}");
     let line = only_on(Arch::Riscv64, |f| f.relocation(SITES + 16).addend = COLD.cast_signed() + 1);
@@ -243,7 +243,7 @@ fn sites() {
 
 #[test]
 fn sites_without_reach() {
-    // Too far on one, not on the other.
+    // The cold block is out of reach on riscv64, and in reach on aarch64.
     let far = |f: &mut Fixture| f.stretch_text(1 << 20);
     let mut fixture = Fixture::good(Arch::Aarch64);
     far(&mut fixture);
@@ -382,7 +382,7 @@ fn undefined_symbols() {
     // On one architecture only.
     let line = only_on(Arch::Riscv64, undefined("arm64_get_writable_addr", elf::STB_GLOBAL));
     assert!(line.ends_with(" to check it: arm64_get_writable_addr"), "{line}");
-    // This loader does not make these up.
+    // The loader of shared objects does not define the bounds of sets.
     let line = only(undefined("__start_sdt_sites", elf::STB_GLOBAL));
     assert!(line.ends_with(" to check it: __start_sdt_sites"), "{line}");
     for arch in ARCHES {

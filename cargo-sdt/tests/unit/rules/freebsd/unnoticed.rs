@@ -46,7 +46,7 @@ fn sysctl(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool) {
     sysctl_with(f, flags, size, named, 48);
 }
 
-/// The same, with its name in another place.
+/// Adds a sysctl as [`sysctl`] does, with the pointer to its name at the offset `at`.
 fn sysctl_with(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool, at: u64) {
     let oid = f.section(".oid", flags, vec![0; size]);
     let set = f.section("set_sysctl_set", READ_ONLY, vec![0; 8]);

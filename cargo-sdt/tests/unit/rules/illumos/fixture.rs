@@ -75,7 +75,7 @@ impl Fixture {
         self.depends(&["misc/mac", "drv/ip"]);
     }
 
-    /// Gives the module a dynamic section with these dependencies, besides others that it has.
+    /// Adds a dynamic section with these dependencies. The module's other dependencies remain.
     pub(crate) fn depends(&mut self, names: &[&str]) {
         let mut strings = vec![0];
         let mut dynamic = Vec::new();

@@ -99,7 +99,7 @@ fn names_of_probes() {
     assert!(summary.probes.contains(&format!("sdt:::{}", "n-".repeat(31))), "{summary}");
 }
 
-/// A module whose one probe is described so.
+/// Checks a module with one probe whose description consists of these lines.
 fn described(lines: &[&str]) -> Result<(), String> {
     let mut fixture = Fixture::good();
     let text: Vec<_> =
@@ -259,7 +259,7 @@ fn the_symbol_of_the_bounds_is_where_they_are() {
 
 #[test]
 fn enabled_sites_that_are_not_in_the_file() {
-    // A check that went by this size would not end.
+    // If the check used this size, it would run forever.
     let mut fixture = Fixture::good();
     enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
     let said = said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {

@@ -3,7 +3,8 @@
 use crate::record::Probe;
 
 unsafe extern "C" {
-    // sys/kern/kern_sdt.c, 10 to 14. `sdt.ko` puts `dtrace_probe` there, the kernel itself a stub.
+    // sys/kern/kern_sdt.c, 10 to 14. `sdt.ko` stores the address of `dtrace_probe` there; without `sdt.ko`, it is the address of
+    // a stub of the kernel.
     static sdt_probe_func: *const ();
 }
 
@@ -14,8 +15,8 @@ pub(super) fn function() -> *const () {
     unsafe { (&raw const sdt_probe_func).read_volatile() }
 }
 
-/// Returns whether any probe is enabled, which one flag tells for all probes. This is the test on the hot path, the same
-/// as in C's macro.
+/// Returns whether any probe is enabled: there is one flag for all probes. This is the test on the hot path, the same as in C's
+/// macro.
 ///
 /// # Safety
 /// None: the pointer is not used.
@@ -30,7 +31,7 @@ pub unsafe fn may_fire(_: *const Probe) -> bool {
     unsafe { (&raw const sdt_probes_enabled).read_volatile() }
 }
 
-/// Returns whether the probe is enabled, which its id tells. This is the test on the hot path, the same as in C's macro.
+/// Returns whether the probe is enabled: its id is not 0. This is the test on the hot path, the same as in C's macro.
 ///
 /// # Safety
 /// `probe` is a record of this image.

@@ -24,9 +24,9 @@ const_assert_eq!(offset_of!(TrapFrame, elr), 16);
 
 /// Makes the exception return to `resume`, and returns the instruction that the kernel has to emulate for that.
 ///
-/// `dtrace_invop_start` adds the distance of an emulated branch to `tf_elr`, which is already `resume`. All versions
-/// that were read emulate `b` (13.0-CURRENT of 1300010, 13.0-RELEASE, main). A `nop` would not do: 13.0-RELEASE does not
-/// emulate it, `do_el1h_sync` ignores that, and the CPU resumes at whatever `tf_elr` is.
+/// `dtrace_invop_start` adds the distance of an emulated branch to `tf_elr`, which is already `resume`. All versions that were
+/// read emulate `b` (13.0-CURRENT of 1300010, 13.0-RELEASE, main). A `nop` is not sufficient: 13.0-RELEASE does not emulate it,
+/// `do_el1h_sync` ignores that, and the CPU resumes at whatever `tf_elr` is.
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     /// `b .`
     const BRANCH: c_int = 0x1400_0000;

@@ -27,12 +27,12 @@ const_assert_eq!(offset_of!(TrapFrame, stval), 264);
 
 /// Makes the exception return to `resume`, and returns the instruction that the kernel has to emulate for that.
 ///
-/// All versions of `dtrace_invop_start` that were read emulate `sd ra, 0(sp)` and then add 4 to `tf_sepc` (13.0-CURRENT
-/// of 1300010, 13.0-RELEASE, a stable tree from after August 2023, main). The store must not harm anything: `tf_sp` sends
-/// it to `tf_stval`, which the kernel does not read again. The kernel does not read `tf_sp` again either: a trap in the
-/// kernel returns with the stack pointer above the frame (`load_registers 1` in `sys/riscv/riscv/exception.S` of 1300010,
-/// 13.0-RELEASE, main), and `dtrace_invop` is called for traps in the kernel only. A `c.nop` would not do: of those trees
-/// only main emulates it, the others panic.
+/// All versions of `dtrace_invop_start` that were read emulate `sd ra, 0(sp)` and then add 4 to `tf_sepc` (13.0-CURRENT of
+/// 1300010, 13.0-RELEASE, a stable tree from after August 2023, main). The store must not harm anything: `tf_sp` sends it to
+/// `tf_stval`, which the kernel does not read again. The kernel does not read `tf_sp` again either: a trap in the kernel returns
+/// with the stack pointer above the frame (`load_registers 1` in `sys/riscv/riscv/exception.S` of 1300010, 13.0-RELEASE, main),
+/// and `dtrace_invop` is called for traps in the kernel only. A `c.nop` is not sufficient: of those trees only main emulates it,
+/// the others panic.
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     /// `sd ra, 0(sp)`
     const STORE_RA: c_int = 0x0011_3023;

@@ -45,6 +45,8 @@ struct Memory(());
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Memory {
+    /// Creates the access to the stack of the interrupted code.
+    ///
     /// # Safety
     /// It is used to emulate one instruction in its place: the interrupted code would access the same words, and if the
     /// instruction stores below the stack pointer, the breakpoint handler has left room there.

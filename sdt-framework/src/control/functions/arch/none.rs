@@ -28,6 +28,8 @@ impl Instruction {
         match *self {}
     }
 
+    /// Emulates the instruction; never called.
+    ///
     /// # Safety
     /// None: there is no instruction.
     pub(in crate::control::functions) const unsafe fn emulate(&self, _: &mut Registers) {

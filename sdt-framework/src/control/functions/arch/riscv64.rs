@@ -30,6 +30,8 @@ impl Instruction {
         0
     }
 
+    /// Emulates the instruction on the registers of the interrupted code.
+    ///
     /// # Safety
     /// None: no instruction accesses memory.
     pub(in crate::control::functions) const unsafe fn emulate(&self, registers: &mut Registers) {
@@ -37,8 +39,9 @@ impl Instruction {
     }
 }
 
-/// `c.ebreak`, which replaces the first half of a longer instruction: the other half is never executed, because the handler
-/// continues after the whole instruction.
+/// Returns the breakpoint: `c.ebreak`, or `ebreak` for processors without instructions of 2 bytes. `c.ebreak` replaces only the
+/// first half of an instruction of 4 bytes. The other half is never executed, because the handler continues after the whole
+/// instruction.
 pub(in crate::control::functions) fn breakpoint(_code: &[u8]) -> &'static [u8] {
     const BREAKPOINT: &Encoding = if HAS_SHORT { &ENCODING } else { &ENCODING_WITHOUT_C };
     BREAKPOINT.breakpoint.as_bytes()

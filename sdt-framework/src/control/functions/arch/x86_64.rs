@@ -27,6 +27,8 @@ impl Instruction {
         self.0.below_stack()
     }
 
+    /// Emulates the instruction on the registers and the stack of the interrupted code.
+    ///
     /// # Safety
     /// `registers` are those of code that a breakpoint in place of this instruction has interrupted, and the handler has left
     /// `below_stack` bytes free.

@@ -92,8 +92,8 @@ enum State {
 /// A [`Stream`] that encrypts and authenticates another one with [`dtrace_protocol::secure`]. It is for one connection over a
 /// line that loses no bytes. When it is [`Lost`], the host closes the connection and creates a new `Secure` for the next one.
 ///
-/// It allocates nothing, and contains room for two messages. The server's step also advances it, in a thread that may take a
-/// while, because a handshake takes two multiplications on a curve.
+/// It allocates nothing, and contains room for two messages. The server's step also advances the handshake, which takes two
+/// multiplications on a curve. So the thread of the server must not be one that has to finish quickly.
 ///
 /// ```no_run
 /// # use sdt_framework::Rights;

@@ -1,5 +1,5 @@
-//! The functions of `Noise_NNpsk0_25519_ChaChaPoly_SHA256`: orion's, with the traits of `noise-protocol`. They use no vector
-//! registers, which belong to the interrupted process.
+//! The functions of `Noise_NNpsk0_25519_ChaChaPoly_SHA256`: implements the traits of the crate `noise-protocol` with the crate
+//! `orion`. They use no vector registers, which belong to the interrupted process.
 
 use noise_protocol::{Cipher, DH, Hash, U8Array};
 use orion::hazardous::aead::chacha20poly1305;
@@ -61,7 +61,7 @@ impl DH for X25519 {
 
     fn pubkey(key: &Secret) -> [u8; 32] {
         let key = x25519::PrivateKey::from(key.0);
-        // Every 32 bytes have one.
+        // Every private key of 32 bytes has a public key, so the default is not used.
         x25519::PublicKey::try_from(&key)
             .map_or([0; 32], |public| U8Array::from_slice(public.as_ref()))
     }

@@ -8,7 +8,7 @@ use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, place, region, stop};
 
 impl Oracle<'_> {
-    /// The bytes that an address of ours leads to.
+    /// Returns the bytes at a place of the consumer's own memory.
     pub(super) fn ours(&self, place: Place) -> Option<Vec<u8>> {
         let zero_ended = |text: &[u8]| Some([text, &[0]].concat());
         let item = place.item as u16;
@@ -73,7 +73,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// A byte of a string, which ends where its place does.
+    /// Reads a byte of a string. A string ends at the latest with the memory of its place.
     pub(super) fn byte(&self, address: u64) -> Result<u8> {
         let found = Place::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| Some((self.ours(found)?.len(), found.offset as usize)));
@@ -97,7 +97,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// The places that can be written.
+    /// Returns the bytes at an address, if the program may write them.
     pub(super) fn writable(&mut self, address: u64, length: u64) -> Result<&mut [u8]> {
         let found = Place::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| {
@@ -124,7 +124,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// In parts of 64 bytes, from the end if the places overlap so.
+    /// Copies in parts of 64 bytes, from the end if the overlap of the places requires that.
     pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<()> {
         self.writable(to, length)?;
         let mut parts: Vec<_> = (0..length).step_by(64).collect();
@@ -165,7 +165,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// A string without its end, of at most so many bytes.
+    /// Reads a string of at most `limit` bytes, without its zero byte.
     pub(super) fn string(&self, address: u64, limit: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for at in 0..limit {
@@ -208,7 +208,7 @@ impl Oracle<'_> {
         Ok(place(Region::Scratch, 0, start))
     }
 
-    /// A string in scratch space of its own, cut where it would not fit.
+    /// Allocates scratch space for a string, and writes it there. Cuts a string that is too long.
     pub(super) fn give(&mut self, text: &[u8]) -> Result<u64> {
         let at = self.allocate(STRING.into(), false)?;
         self.fill(at, text);

@@ -1,5 +1,5 @@
-//! The test oracle: a second interpreter of DIF, slow and obvious. Each instruction as it stands, memory byte by byte, strings as
-//! vectors. Random programs run on both interpreters.
+//! The test oracle: a second interpreter of DIF, slow and obvious. It executes each instruction by its definition, accesses
+//! memory byte by byte, and keeps strings as vectors. Random programs run on both interpreters.
 
 mod memory;
 mod subr;
@@ -38,7 +38,7 @@ enum Key {
 }
 
 impl Key {
-    /// Words that it takes in a chunk.
+    /// Returns the number of words of the key in a chunk.
     fn words(&self) -> usize {
         match self {
             Self::Number(_) => 2,

@@ -132,7 +132,8 @@ impl Oracle<'_> {
                 if c == 0 {
                     return Ok(0);
                 }
-                // More than there is room for is too much before more than there may be is.
+                // If the size exceeds both the free scratch space and the limit of a size, the fault is that of the scratch
+                // space.
                 let at = self.allocate(c, false)?;
                 for offset in 0..c - 1 {
                     let byte = self.byte(a.wrapping_add(offset))?;

@@ -7,7 +7,7 @@ use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, stop};
 
 impl Oracle<'_> {
-    /// A match may go on where a string of full length ends.
+    /// Finds `wanted` in a text. A match may continue beyond the end of a string of full length.
     pub(super) fn find(
         &self,
         text: u64,
@@ -86,7 +86,7 @@ impl Oracle<'_> {
             if length + 5 >= text.len() {
                 break Ok(());
             }
-            // As many bytes as say whether a component of dots begins here.
+            // Reads as many bytes as needed to decide whether a component of dots begins here.
             let mut part = Vec::new();
             let fault = loop {
                 let from = at + part.len() as u64;
@@ -240,7 +240,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// A text at the end of so many bytes of scratch space, its zero included.
+    /// Writes a text with its zero byte to the end of this number of bytes of scratch space.
     pub(super) fn at_end(&mut self, text: &str, size: u64) -> Result<u64> {
         let at = self.allocate(size, false)? + size - 1 - text.len() as u64;
         self.writable(at, text.len() as u64)?.copy_from_slice(text.as_bytes());

@@ -22,13 +22,13 @@ pub(super) struct File {
     pub(super) metadata: Metadata,
     pub(super) constructors: Vec<u64>,
     pub(super) destructors: Vec<u64>,
-    /// Files whose symbols it uses.
+    /// The numbers of the files that this file depends on.
     pub(super) dependencies: Vec<u32>,
-    /// Files that depend on it, and one for itself (`refs`).
+    /// The number of files that depend on this file, plus 1 for kldload's reference (`refs`).
     pub(super) references: u32,
-    /// Whether kldload's reference is still there (`userrefs`).
+    /// Whether kldload's reference still exists (`userrefs`).
     pub(super) by_user: bool,
-    /// The error of the last module that refused.
+    /// The error number of the last module whose MOD_LOAD event failed.
     pub(super) load_error: i32,
 }
 
@@ -59,12 +59,12 @@ impl File {
         }
     }
 
-    /// Returns whether all of these bytes are memory of the file with this protection.
+    /// Returns whether the `size` bytes at `address` are in one segment of the file with this protection.
     pub(super) fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
         holds(self.base, &self.segments, address, size, protection)
     }
 
-    /// The function at an address, and how far in it that is.
+    /// Returns the name of the function at an address, and the offset of the address in the function.
     pub(super) fn function_at(&self, address: u64) -> Option<(String, u64)> {
         let function = self.function(address)?;
         Some((function.name.clone(), address - function.address))
@@ -77,7 +77,7 @@ impl File {
         self.functions.iter().find(at)
     }
 
-    /// The function at an address.
+    /// Returns the function at an address.
     pub(super) fn symbol_at(&self, address: u64) -> Option<FileSymbol> {
         let Function { name, address, size, .. } = self.function(address)?;
         let (file, name) = (self.name.clone(), name.clone());
@@ -92,13 +92,13 @@ impl File {
 /// A function of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSymbol {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
-    /// Its own.
+    /// The name of the function.
     pub name: String,
-    /// Its start.
+    /// The address of the function.
     pub address: u64,
-    /// Its size in bytes.
+    /// The size of the function in bytes.
     pub size: u64,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Module {
 }
 
 impl Module {
-    /// Its `module_t`, an opaque pointer.
+    /// Returns the module's `module_t`, an opaque pointer.
     pub(super) fn handle(&self) -> u64 {
         (&raw const *self) as u64
     }

@@ -1,4 +1,4 @@
-//! Why a file is not loaded or not unloaded.
+//! The reasons for which the linker refuses to load or to unload a file.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ pub enum Refusal {
     Record(#[from] BadRecord),
     #[error(transparent)]
     Sdt(#[from] Fault),
-    /// Memory or addresses.
+    /// The kernel has too little free memory, or too few free addresses.
     #[error("no memory for the module")]
     OutOfMemory,
     #[error("depends on {interface} - not available or version mismatch")]
@@ -92,7 +92,7 @@ impl Refusal {
                 "module_register: cannot register {module} from {file}; already loaded from \
                  {container}"
             ),
-            // The messages of these say what FreeBSD would do.
+            // The message of a fault in SDT records already says how FreeBSD behaves.
             Self::Sdt(_) => format!("kldload: {file}: {self}"),
             _ if self.would_have_panicked() => {
                 format!("kldload: {file}: {self} (FreeBSD would have panicked)")

@@ -1,4 +1,4 @@
-//! Loading and unloading against a machine that records what it is asked to do.
+//! Tests of loading and unloading, with a mock kernel that logs the calls of the linker.
 
 mod release;
 
@@ -20,17 +20,17 @@ const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 const VERSION: i32 = DEFAULT.version().cast_signed();
 const KERNEL: [i32; 3] = [VERSION, VERSION, 1_599_999];
 
-/// Handlers are told apart by their offset in the module's code.
+/// A mock kernel that logs the calls of the linker. The log identifies a handler by its offset in the module's image.
 #[derive(Default)]
 struct Machine {
     memory: fixture::machine::Machine,
     log: RefCell<Vec<String>>,
     enabled: Cell<bool>,
-    /// Modules are shared objects.
+    /// Whether modules are shared objects, as on arm64.
     shared: Cell<bool>,
-    /// The handler that refuses to load.
+    /// The offset of the handler that fails on MOD_LOAD.
     refusing: Cell<Option<u64>>,
-    /// Answers of handlers, by event.
+    /// The error numbers that all handlers return, by event; 0 if absent.
     answers: RefCell<BTreeMap<i32, i32>>,
 }
 
@@ -107,7 +107,7 @@ impl Linker<Machine> {
         self.kernel.answers.borrow_mut().insert(event, error);
     }
 
-    /// No state is left.
+    /// Asserts that the linker has no files, no modules and no memory.
     fn assert_empty(&self) {
         assert_eq!(self.files(), []);
         assert!(self.modules.lock().is_empty());
@@ -257,7 +257,7 @@ fn a_file_stays_while_others_depend_on_it() {
             container: "base.ko".into()
         }
     );
-    // kldunload gives up the user's reference; the file goes with the last one.
+    // kldunload drops the user's reference; the file is unloaded with the last reference.
     linker.unload("base.ko").unwrap();
     assert_eq!(linker.log(), [""; 0]);
     assert_eq!(linker.unload("base.ko").unwrap_err().errno(), errno::EBUSY);
@@ -387,7 +387,7 @@ fn modules_that_are_not_started_once_at_load_are_refused() {
         assert_eq!(linker.log(), [""; 0]);
         linker.assert_empty();
     };
-    // FreeBSD panics over each of them, or would call a handler for a module that is gone.
+    // For each of these files, FreeBSD would panic or call the handler of a module that has been removed.
     let record = {
         let id = linker.load("one.ko", &module("one").finish()).unwrap();
         let record = linker.modules.lock()[0].data.record;
@@ -410,8 +410,8 @@ fn modules_that_are_not_started_once_at_load_are_refused() {
     refused(module("one").module("one", 16), "module one is in the file twice");
 }
 
-/// A module as a shared object: `MODULE_DEPEND` on the kernel, `DECLARE_MODULE` with its handler 8 bytes
-/// into the code, and a SYSUNINIT.
+/// Builds a module as a shared object, with `MODULE_DEPEND` on the kernel, `DECLARE_MODULE` whose handler is at offset 8 of the
+/// code, and a SYSUNINIT.
 fn shared_module(name: &str) -> SharedBuilder {
     const RELATIVE: elf::RelocationType = elf::R_AARCH64_RELATIVE;
     let mut file = SharedBuilder::new(183);
@@ -465,7 +465,7 @@ fn a_shared_object_is_loaded_and_unloaded() {
     );
     linker.assert_empty();
 
-    // Each kind of kernel takes its own kind of module only.
+    // A kernel that loads shared objects refuses relocatable files, and the other way round.
     for (shared, file) in [(true, module("one").finish()), (false, file)] {
         linker.kernel.shared.set(shared);
         assert_eq!(linker.load("one.ko", &file).unwrap_err().errno(), errno::ENOEXEC);

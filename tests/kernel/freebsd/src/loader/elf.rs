@@ -1,4 +1,4 @@
-//! Reading an ET_REL file: headers, tables and names, every offset checked.
+//! Reads the headers, tables and names of an ET_REL file, and checks every offset.
 
 use alloc::string::{String, ToString};
 use core::ops::Range;
@@ -12,7 +12,7 @@ use super::error::LoadError;
 /// SHT_X86_64_UNWIND, which FreeBSD loads like SHT_PROGBITS.
 const UNWIND: u32 = 0x7000_0001;
 
-/// A file whose header and tables have been found sound.
+/// An ET_REL file whose header and tables have been checked.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
     data: &'a [u8],
@@ -27,7 +27,7 @@ pub(super) fn has(section: &SectionHeader64<LE>, flag: elf::SectionFlags) -> boo
     section.sh_flags.get(LE).contains(flag)
 }
 
-/// Returns whether a section takes memory in the kernel.
+/// Returns whether a section is loaded into the memory of the kernel.
 pub(super) fn is_loaded(section: &SectionHeader64<LE>) -> bool {
     section.sh_size.get(LE) != 0
         && has(section, elf::SHF_ALLOC)
@@ -42,7 +42,7 @@ impl<'a> Object<'a> {
     /// Checks the header and finds the tables, in the order of `link_elf_load_file`.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file.
+    /// The first defect of the file.
     pub(super) fn parse(data: &'a [u8], machine: u16) -> Result<Self, LoadError> {
         let header = data.read_at::<FileHeader64<LE>>(0).map_err(|()| LoadError::NotElf)?;
         check_ident(header)?;
@@ -94,12 +94,12 @@ impl<'a> Object<'a> {
         contents(self.data, &self.sections[index], index)
     }
 
-    /// The relocations of a section.
+    /// Returns the relocations in the SHT_RELA section `index`.
     pub(super) fn relocations(&self, index: usize) -> Result<&'a [Rela64<LE>], LoadError> {
         entries(self.data, &self.sections[index], index)
     }
 
-    /// A section's name; FreeBSD's stand-in where the file has no names.
+    /// Returns the name of a section; `<<PROGBITS>>`, as in FreeBSD, if the section has no name.
     pub(super) fn section_name(&self, index: usize) -> Result<String, LoadError> {
         let offset = self.sections[index].sh_name.get(LE);
         if self.section_names.is_empty() || offset == 0 {
@@ -108,13 +108,13 @@ impl<'a> Object<'a> {
         name(self.section_names, offset, index)
     }
 
-    /// A symbol's name.
+    /// Returns the name of a symbol.
     pub(super) fn symbol_name(&self, index: usize) -> Result<String, LoadError> {
         name(self.symbol_names, self.symbols[index].st_name.get(LE), index)
     }
 }
 
-/// Whether a file is an ELF file of 64 bits, of the byte order and version that kernels take.
+/// Checks that a file is a 64-bit little-endian ELF file of the current version.
 pub(super) fn check_ident(header: &FileHeader64<LE>) -> Result<(), LoadError> {
     let ident = &header.e_ident;
     if ident.magic != elf::ELFMAG {
@@ -157,7 +157,7 @@ fn entries<'a, T: object_core::pod::Pod>(
         .map_err(|()| LoadError::TableSize { section: index })
 }
 
-/// The name at an offset of a string table, which need not be UTF-8: a kernel shows it, and does nothing else with it.
+/// Returns the name at `offset` of a string table. Bytes that are not UTF-8 are replaced.
 pub(super) fn name(strings: &[u8], offset: u32, index: usize) -> Result<String, LoadError> {
     let rest = strings.get(offset as usize..).ok_or(LoadError::Name { index })?;
     let text =

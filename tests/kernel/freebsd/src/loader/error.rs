@@ -1,4 +1,4 @@
-//! Why a file is refused, in FreeBSD's words where it has some.
+//! The reasons for which the loader refuses a file. If FreeBSD has a message for the reason, the text is the same.
 
 use alloc::string::String;
 
@@ -35,10 +35,10 @@ pub enum LoadError {
     TableSize { section: usize },
     #[error("section {section} is not inside the file, which may be truncated")]
     Truncated { section: usize },
-    /// Of a section or a symbol.
+    /// `index` is the index of a section or of a symbol.
     #[error("entry {index} has a name outside its string table")]
     Name { index: usize },
-    /// 0 (which breaks FreeBSD's layout), not a power of two, or more than a page.
+    /// The alignment is 0 (which breaks FreeBSD's layout), is not a power of two, or is greater than a page.
     #[error("section {section} has the alignment {alignment}")]
     Alignment { section: String, alignment: u64 },
     #[error("section {section} is both writable and executable")]
@@ -49,7 +49,7 @@ pub enum LoadError {
     RelocationSection { section: usize },
     #[error("there is no symbol with index {index}")]
     SymbolIndex { index: usize },
-    /// The symbol is in a section that is not loaded, after its section's end, or in the common block.
+    /// The symbol is in a section that is not loaded, is beyond the end of its section, or is a common symbol.
     #[error("symbol {name} is not inside a section that is loaded")]
     SymbolPlace { name: String },
     #[error("symbol {name} undefined")]
@@ -67,10 +67,10 @@ pub enum LoadError {
     NotDynamic,
     #[error("file wants an interpreter, as programs do")]
     Interpreter,
-    /// `segment` counts the segments that are loaded.
+    /// `segment` is the index among the loaded segments.
     #[error("segment {segment} {error}")]
     Segment { segment: usize, error: SegmentError },
-    /// No `DT_HASH`; FreeBSD does not use `DT_GNU_HASH`.
+    /// The file has no `DT_HASH`. FreeBSD does not use `DT_GNU_HASH`.
     #[error("missing symbol hash table")]
     NoHashTable,
     #[error("missing {0}")]
@@ -88,7 +88,9 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns whether FreeBSD, which does not check this, would have panicked or corrupted memory. It refuses all other files itself.
+    /// Returns whether FreeBSD, which does not check this, would have panicked or corrupted memory.
+    ///
+    /// FreeBSD refuses the files with the other errors, too.
     pub fn would_have_panicked(&self) -> bool {
         match self {
             Self::Name { .. }
@@ -128,7 +130,7 @@ pub enum SegmentError {
     /// The first one does not start at 0, or one lies before its predecessor.
     #[error("is out of order")]
     Order,
-    /// With another protection.
+    /// The two segments have different protections.
     #[error("shares a page with the one before it")]
     SharedPage,
     #[error("is both writable and executable")]

@@ -10,24 +10,24 @@ use stand_in_base::image::Image;
 /// A global symbol that the module defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its name.
+    /// The name of the symbol.
     pub name: String,
-    /// Its address.
+    /// The address of the symbol.
     pub address: u64,
 }
 
-/// A function of the module, by what debuggers know of it.
+/// A function of the module, as the symbol table for debuggers describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its symbol's name.
+    /// The name of the function's symbol.
     pub name: String,
-    /// Its address.
+    /// The address of the function.
     pub address: u64,
-    /// Its size in bytes.
+    /// The size of the function in bytes.
     pub size: u64,
 }
 
-/// A firing site of a probe, as `sdt-core` leaves a record of it. Nothing in it has been checked.
+/// The record that `sdt-core` creates for a firing site of a probe. Its addresses have not been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteRecord {
     /// Address of the probe's record.
@@ -38,15 +38,15 @@ pub struct SiteRecord {
     pub target: u64,
 }
 
-/// The set of [`SiteRecord`]s. FreeBSD's kernel does not know it; it is looked at for listings only.
+/// The section of the [`SiteRecord`]s. FreeBSD ignores it; the stand-in kernel uses it only to list sites.
 pub(super) const SITES: &str = "sdt_sites";
 
 /// A linker set.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
-    /// Its name, without `set_`; or [`SITES`].
+    /// The name of the set without `set_`; or [`SITES`].
     pub(super) name: String,
-    /// Its range in the image.
+    /// The range of the set in the image.
     pub(super) range: Range<usize>,
 }
 
@@ -59,9 +59,9 @@ pub struct Linked {
     /// Starts of functions, including functions in assembly that have only a name; empty if symbols have been stripped.
     pub(super) starts: BTreeSet<u64>,
     pub(super) sets: Vec<Set>,
-    /// Arrays of functions to be called when the module is in place.
+    /// Arrays of the functions to call after the module has been mapped.
     pub(super) constructors: Vec<Range<usize>>,
-    /// Arrays of functions to be called before it goes.
+    /// Arrays of the functions to call before the module is unmapped.
     pub(super) destructors: Vec<Range<usize>>,
 }
 
@@ -94,7 +94,7 @@ impl Linked {
             .collect()
     }
 
-    /// Everything in a linker set, and where it is; nothing at 0 if there is no such set.
+    /// Returns the address and the contents of a linker set; 0 and an empty slice if the set does not exist.
     pub fn set_contents(&self, name: &str) -> (u64, &[u8]) {
         match self.sets.iter().find(|set| set.name == name) {
             Some(set) => (self.base() + set.range.start as u64, &self.bytes()[set.range.clone()]),
@@ -102,18 +102,18 @@ impl Linked {
         }
     }
 
-    /// The pointers in a linker set. An unfinished pointer at its end is not one.
+    /// Returns the pointers in a linker set. Ignores an incomplete pointer at the end of the set.
     pub fn set(&self, name: &str) -> impl Iterator<Item = u64> {
         let set = self.sets.iter().find(|set| set.name == name);
         self.pointers(set.map_or(0..0, |set| set.range.clone()))
     }
 
-    /// The functions to be called when the module is in place.
+    /// Returns the functions to call after the module has been mapped.
     pub fn constructors(&self) -> impl Iterator<Item = u64> {
         self.array(&self.constructors)
     }
 
-    /// The functions to be called before the module goes.
+    /// Returns the functions to call before the module is unmapped.
     pub fn destructors(&self) -> impl Iterator<Item = u64> {
         self.array(&self.destructors)
     }
@@ -130,7 +130,7 @@ impl Linked {
         self.bytes()[range].as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes))
     }
 
-    /// Returns whether a function of the module starts at an address, as far as its symbols tell.
+    /// Returns whether a function of the module starts at an address. Without symbols, every address in code counts as a start.
     pub fn starts_function(&self, address: u64) -> bool {
         self.is_code(address) && (self.starts.is_empty() || self.starts.contains(&address))
     }

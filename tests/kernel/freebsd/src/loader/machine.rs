@@ -1,10 +1,10 @@
-//! The machines that modules are for.
+//! The machines for which the loader loads modules.
 
 use object_core::elf::RelocationType;
 
 use super::relocate::{Relocation, RelocationError, aarch64, riscv64, x86_64};
 
-/// A machine, by what its modules are.
+/// A machine, which determines the format and the relocations of modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// FreeBSD's amd64: modules are ET_REL files.
@@ -16,7 +16,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The one that this code is compiled for.
+    /// The machine for which this code is compiled.
     pub const HERE: Self = if cfg!(target_arch = "aarch64") {
         Self::Aarch64
     } else if cfg!(target_arch = "riscv64") {
@@ -25,7 +25,7 @@ impl Machine {
         Self::X86_64
     };
 
-    /// Its number in an ELF header.
+    /// Returns the machine's number in an ELF header (`e_machine`).
     pub const fn number(self) -> u16 {
         match self {
             Self::X86_64 => 62,
@@ -39,12 +39,12 @@ impl Machine {
         !matches!(self, Self::X86_64)
     }
 
-    /// FreeBSD's linker that reads its modules, as messages name it.
+    /// Returns the name of FreeBSD's linker for the machine's modules, as in its messages.
     pub const fn linker(self) -> &'static str {
         if self.has_shared_objects() { "link_elf" } else { "link_elf_obj" }
     }
 
-    /// Returns whether a relocation looks at its symbol at all.
+    /// Returns whether a relocation of this type uses its symbol.
     pub(super) fn uses_symbol(self, kind: RelocationType) -> bool {
         match self {
             Self::X86_64 => x86_64::uses_symbol(kind),
@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// Whether the machine's loader knows the type.
+    /// Checks that the machine's loader supports the relocation type.
     pub(super) fn check(self, kind: RelocationType) -> Result<(), RelocationError> {
         match self {
             Self::X86_64 => x86_64::check(kind),
@@ -62,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// Does one relocation. `rest` is memory from the field on, as far as the field may reach.
+    /// Applies one relocation. `rest` is the memory from the start of the field to the end of its section or segment.
     pub(super) fn apply(
         self,
         relocation: &Relocation,

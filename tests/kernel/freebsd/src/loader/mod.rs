@@ -1,8 +1,8 @@
-//! The module loader: from the bytes of a file to an image that is ready to be mapped.
+//! The module loader: converts the bytes of a file to an image that can be mapped.
 //!
 //! The rules are those of FreeBSD's `sys/kern/link_elf_obj.c` (ET_REL, amd64) and `sys/kern/link_elf.c`
-//! (ET_DYN, the others); where those trust the file (offsets, indices, ranges), this one checks. Nothing
-//! here touches the kernel: a file that is refused has changed nothing.
+//! (ET_DYN, other machines). In addition, this loader checks the offsets, indices and ranges that FreeBSD does not check. The
+//! loader does not change the state of the kernel, so a refused file has no effect.
 
 mod elf;
 mod error;
@@ -24,7 +24,7 @@ pub use section::section;
 use relocatable::Relocatable;
 use shared::Shared;
 
-/// A file that has been found sound, with a place for everything in it.
+/// A file whose headers and tables have been checked, and the layout of its image.
 #[derive(Debug)]
 pub struct File<'a>(Kind<'a>);
 
@@ -38,7 +38,7 @@ impl<'a> File<'a> {
     /// Checks a file's headers and tables and lays its contents out.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file.
+    /// The first defect of the file.
     pub fn parse(data: &'a [u8], machine: Machine) -> Result<Self, LoadError> {
         Ok(Self(if machine.has_shared_objects() {
             Kind::Shared(Shared::parse(data, machine)?)
@@ -47,7 +47,7 @@ impl<'a> File<'a> {
         }))
     }
 
-    /// The file as linkers see it that do not know `R_X86_64_PLT32`.
+    /// Makes [`link`](Self::link) refuse `R_X86_64_PLT32`, as linkers do that do not support it.
     #[must_use]
     pub fn without_plt32(mut self) -> Self {
         if let Kind::Relocatable(file) = &mut self.0 {
@@ -56,7 +56,7 @@ impl<'a> File<'a> {
         self
     }
 
-    /// Bytes that the image takes, a multiple of [`PAGE`](stand_in_base::image::PAGE).
+    /// Returns the size of the image in bytes, a multiple of [`PAGE`](stand_in_base::image::PAGE).
     pub fn size(&self) -> usize {
         match &self.0 {
             Kind::Relocatable(file) => file.size(),
@@ -64,11 +64,11 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The image for the address `base`: everything in its place and relocated, with symbols that the
-    /// file does not define coming from `lookup`.
+    /// Creates the image for the address `base` and applies all relocations. `lookup` returns the address of a symbol that the
+    /// file does not define.
     ///
     /// # Errors
-    /// When a symbol is undefined or out of place, or a relocation cannot be done.
+    /// If a symbol is undefined or outside of the loaded sections, or a relocation cannot be applied.
     pub fn link(
         &self,
         base: u64,

@@ -1,5 +1,4 @@
-//! ET_REL files: where their sections go, and what they hold once everything is relocated
-//! (`sys/kern/link_elf_obj.c`).
+//! ET_REL files: the layout of their sections in memory, and their relocation (`sys/kern/link_elf_obj.c`).
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -19,10 +18,10 @@ use stand_in_base::image::{Image, MAX_SIZE, PAGE, Protection, Segment};
 /// x86-64's `call rel32`.
 const CALL: u8 = 0xe8;
 
-/// A section in its place.
+/// A section with its offset in the image.
 #[derive(Clone, Debug)]
 struct Placed {
-    /// Its index in the file.
+    /// The index of the section in the file.
     index: usize,
     name: String,
     kind: elf::SectionType,
@@ -31,7 +30,7 @@ struct Placed {
     protection: Protection,
 }
 
-/// An ET_REL file whose sections have their places.
+/// An ET_REL file, with the offsets of its sections in the image.
 #[derive(Debug)]
 pub(super) struct Relocatable<'a> {
     object: Object<'a>,
@@ -71,7 +70,7 @@ impl<'a> Relocatable<'a> {
                 .ok()
                 .filter(|&size| size <= MAX_SIZE)
                 .ok_or(LoadError::TooLarge)?;
-            // The alignment sits in `offset` until the place is known.
+            // `offset` contains the alignment until the loop below computes the offset.
             let offset = alignment as usize;
             sections.push(Placed {
                 index,
@@ -116,8 +115,8 @@ impl<'a> Relocatable<'a> {
         self.size
     }
 
-    /// Fills the sections and does all relocations for the address `base`, with symbols that the file
-    /// does not define coming from `lookup`.
+    /// Fills the sections and applies all relocations for the address `base`. `lookup` returns the address of a symbol that the
+    /// file does not define.
     pub(super) fn link(
         &self,
         base: u64,
@@ -149,7 +148,7 @@ impl<'a> Relocatable<'a> {
         })
     }
 
-    /// `link_elf_lookup_set` takes the first section of a name, and no other.
+    /// Returns the linker sets. If several sections have the same name, only the first is a set, as in `link_elf_lookup_set`.
     fn sets(&self) -> Vec<Set> {
         let mut sets: Vec<Set> = Vec::new();
         let mut sections: Vec<&Placed> = self.sections.iter().collect();
@@ -166,7 +165,7 @@ impl<'a> Relocatable<'a> {
     }
 }
 
-/// A file while it is linked for an address.
+/// The state of linking a file for an address.
 struct Linking<'a> {
     file: &'a Relocatable<'a>,
     base: u64,
@@ -192,7 +191,7 @@ impl Linking<'_> {
         self.starts = starts.filter_map(|(index, _)| self.defined(index).ok()).collect();
     }
 
-    /// Calls are made, sooner or later: those of this file's functions and of others' have to be of functions.
+    /// Checks that the target of a `call` in the file is the start of a function, in this file or elsewhere.
     fn check_call(
         &self,
         target: &Placed,
@@ -285,7 +284,7 @@ impl Linking<'_> {
         Ok(())
     }
 
-    /// The global symbols that the file defines.
+    /// Returns the global symbols that the file defines.
     fn symbols(&self) -> Result<Vec<Symbol>, LoadError> {
         let object = &self.file.object;
         let mut symbols = Vec::new();
@@ -299,8 +298,8 @@ impl Linking<'_> {
         Ok(symbols)
     }
 
-    /// The functions, as `link_elf_each_function_nameval` finds them for fbt: also those that are not defined, if their
-    /// symbols have a value.
+    /// Returns the functions that `link_elf_each_function_nameval` finds for fbt. Fails if one of them is outside of the module;
+    /// that includes undefined symbols with a value, which FreeBSD does not exclude.
     fn functions(&self) -> Result<Vec<Function>, LoadError> {
         let object = &self.file.object;
         let mut functions = Vec::new();
@@ -324,7 +323,8 @@ impl Linking<'_> {
         Ok(functions)
     }
 
-    /// `elf_obj_lookup`: the file itself, then what its section names imply, then everyone else.
+    /// Returns the address of a symbol (`elf_obj_lookup`). Searches the file, then the edges of its sections
+    /// ([`section_edge`](Self::section_edge)), then the kernel and the other files.
     fn symbol(&self, index: usize) -> Result<u64, LoadError> {
         let object = &self.file.object;
         let symbol = object.symbols.get(index).ok_or(LoadError::SymbolIndex { index })?;

@@ -6,7 +6,8 @@ use object_core::LittleEndian as LE;
 use object_core::read::elf::ElfFile64;
 use object_core::read::{Object as _, ObjectSection as _};
 
-/// Returns the contents of all sections with a name, in their order; nothing if the file is no ELF file.
+/// Returns the contents of all sections named `name`, in the order of the section table; an empty list if the file is not an ELF
+/// file.
 pub fn section<'a>(data: &'a [u8], name: &[u8]) -> Vec<&'a [u8]> {
     let Ok(file) = ElfFile64::<LE>::parse(data) else { return Vec::new() };
     let named = file.sections().filter(|section| section.name_bytes() == Ok(name));

@@ -34,7 +34,7 @@ fn sites_and_functions_are_there_for_listings() {
         file.pointer(sites, to, at);
     }
     file.append(sites, &[0; 8]);
-    // Less than a record is none.
+    // An incomplete record, which is ignored.
     file.append(sites, &[1; 24]);
     let image = load(&file.finish()).unwrap();
     let functions = image.functions();

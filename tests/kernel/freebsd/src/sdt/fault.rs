@@ -1,4 +1,4 @@
-//! SDT records that FreeBSD does not check and that would crash it.
+//! Defects of SDT records that FreeBSD does not check and that would crash FreeBSD.
 
 use alloc::ffi::CString;
 use alloc::string::String;
@@ -8,7 +8,8 @@ use thiserror::Error;
 
 use super::tracepoint::Tracepoint;
 
-/// Why a file with such records is refused here. FreeBSD would load it, then panic or write outside of the file.
+/// A defect of a file's SDT records, for which this kernel refuses the file. FreeBSD would load the file, and then panic or write
+/// outside of the file.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -54,7 +55,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// DTrace refuses a provider of this name, for this reason.
+    /// Returns the fault for a provider whose name the framework refuses with `error`.
     pub(super) fn provider(name: CString, error: RegistrationError) -> Self {
         match error {
             RegistrationError::LongName => Self::LongProviderName { name, error },

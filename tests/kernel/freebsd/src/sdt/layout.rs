@@ -22,10 +22,10 @@ pub(super) mod tracepoint {
     pub(in super::super) const TARGET: usize = 16;
 }
 
-/// `struct sdt_probe`. `version` and `prov` are where they always were.
+/// Offsets in `struct sdt_probe`. The offsets of `version` and `prov` do not depend on the release.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// Its size, which is also its version.
+    /// The size of the record, which is also its version.
     pub(super) size: usize,
     pub(super) module: usize,
     pub(super) function: usize,
@@ -38,7 +38,7 @@ impl Probe {
     pub(super) const VERSION: usize = 0;
     pub(super) const PROVIDER: usize = 8;
 
-    /// The record of a generation: 15 has put a list of tracepoints in front of the names.
+    /// Returns the layout for a generation. FreeBSD 15 has an additional list of tracepoints before the names.
     pub(super) const fn of(generation: Generation) -> Self {
         match generation {
             Generation::Tested => Self { size: 96, module: 48, function: 56, name: 64, id: 72 },

@@ -1,4 +1,4 @@
-//! A file is loaded: its providers and probes come to be.
+//! Creates the providers and probes of a file that has been loaded.
 
 use core::ffi::{CStr, c_void};
 
@@ -12,7 +12,8 @@ use crate::{Generation, Release};
 use stand_in_base::printf;
 
 impl<H: Host, M: Machdep> Sdt<H, M> {
-    /// A file has been loaded (`sdt_kld_load`). Its records have been [checked](Self::check).
+    /// Creates the providers and probes of a file that has been loaded (`sdt_kld_load`). Its records have been
+    /// [checked](Self::check).
     pub fn kld_load(&'static self, file: &FileInfo, records: Records, release: Release) {
         // Fails only inside another call of `providing` on this CPU, and then the outer call enables the probes.
         let _ = self.framework.providing(|| self.load(file, records, release));
@@ -33,8 +34,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
                     self.machdep.print(format_args!(
                         "ignoring probe {address}, version {version} expected {expected}"
                     ));
-                    // FreeBSD writes `sdtp_lf` and the lists' heads all the same, at its own records' offsets:
-                    // into the end of a record that is longer, behind one that is shorter.
+                    // FreeBSD still writes `sdtp_lf` and the list heads of the ignored record, at the offsets of its own layout.
+                    // If the record is shorter, these writes are beyond its end.
                     self.probes.lock().all.insert(probe.address, Probe::ignored(file.id));
                 }
             }
@@ -61,8 +62,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         }
     }
 
-    /// `sdt_create_provider`. FreeBSD looks neither at names, which have been checked here, nor for room, of
-    /// which it has enough.
+    /// Creates a provider, or adds a reference to an existing one (`sdt_create_provider`). FreeBSD does not check names or
+    /// limits; here, [`check`](Self::check) has checked the names.
     fn create_provider(&'static self, name: &CStr) {
         let mut providers = self.providers.lock();
         if let Some(provider) = providers.list.iter_mut().find(|other| *other.name == *name) {
@@ -72,7 +73,7 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         let ops = ops::table::<H, M>();
         let this = (&raw const *self).cast_mut().cast::<c_void>();
         let (attr, privileges) = (ProviderAttr::SDT, Privileges::USER);
-        // SAFETY: the ops are those for a pointer to `Self`, which is static.
+        // SAFETY: `ops::table` returns ops whose argument is a pointer to a static `Self`, and `this` is such a pointer.
         match unsafe { self.framework.register(name, &attr, privileges, &ops, this) } {
             Ok(id) => providers.list.push(Provider { name: name.into(), id, references: 1 }),
             Err(error) => self.machdep.print(format_args!(
@@ -82,7 +83,7 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         }
     }
 
-    /// `sdt_create_probe`.
+    /// Creates the probe of a record (`sdt_create_probe`).
     fn create_probe(&self, file: &FileInfo, address: u64, content: Content, release: Release) {
         let providers = self.providers.lock();
         let provider = providers.name(&Records::default(), content.provider).unwrap_or_default();
@@ -100,10 +101,11 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         let name = names::probe(&content.name);
         let known = self.framework.probe_lookup(*id, &module, &function, &name);
         if known.is_some() {
-            // The second one with these names never comes to life.
+            // A second record with the same names creates no probe.
             return;
         }
-        // Past `sdt_probe`, and on 15 past the function of a lock, to the one that takes it.
+        // A stack trace leaves out the frame of `sdt_probe`. On 15, it also leaves out the frame of a lock function, so that it
+        // begins with the function that acquires the lock.
         let lockstat =
             release.generation() == Generation::Patched && provider.as_c_str() == c"lockstat";
         let aframes = if lockstat { 2 } else { 1 };

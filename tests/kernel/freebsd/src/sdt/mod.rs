@@ -1,9 +1,9 @@
-//! FreeBSD's SDT: what `sdt.ko` does with the probes that a file brings along in its sets
-//! (`sys/cddl/dev/sdt/sdt.c`), and `dtrace.ko` when the file is to go (`dtrace_module_unloaded` in
+//! FreeBSD's SDT: `sdt.ko` creates, enables and disables the probes in the linker sets of a file (`sys/cddl/dev/sdt/sdt.c`), and
+//! `dtrace.ko` destroys them before the file is unloaded (`dtrace_module_unloaded` in
 //! `sys/cddl/contrib/opensolaris/uts/common/dtrace/dtrace.c`).
 //!
-//! The probes are there when a file has been loaded, its own `MOD_LOAD` done, and not before. An enabled probe
-//! has an id in its record; on 15 the kernel has put jumps over its tracepoints' nops besides.
+//! The probes of a file exist only after the file has been loaded and its `MOD_LOAD` event has been handled. The record of an
+//! enabled probe contains the probe's id. On 15, the kernel also replaces the nops of its tracepoints by jumps.
 
 mod fault;
 mod layout;
@@ -38,7 +38,7 @@ use records::{ArgType, Content};
 
 /// The machine that files are loaded into.
 pub trait Machdep: Sync + 'static {
-    /// Returns its kind.
+    /// Returns the architecture of the machine.
     fn machine(&self) -> Machine;
 
     /// Prints a line on the console.
@@ -47,7 +47,7 @@ pub trait Machdep: Sync + 'static {
     /// Stores a word.
     ///
     /// # Safety
-    /// At the address is writable data of a file that is mapped.
+    /// `address` is in writable data of a mapped file.
     unsafe fn write(&self, address: u64, word: u64);
 
     /// Sets `sdt_probes_enabled`: whether any probe is enabled.
@@ -56,7 +56,7 @@ pub trait Machdep: Sync + 'static {
     /// Writes instructions while all other CPUs are stopped (`sdt_probe_update`).
     ///
     /// # Safety
-    /// They are sites, in the text of files that are mapped.
+    /// The addresses are sites in the text of mapped files.
     unsafe fn patch(&self, sites: &[(u64, Code)]);
 
     /// The sixth argument of the hit that this CPU is recording, 0 before 15. Probe context.
@@ -65,8 +65,8 @@ pub trait Machdep: Sync + 'static {
 
 /// The state of `sdt.ko`.
 ///
-/// `providers` is locked by loading and unloading only, and kept over calls of the framework; `probes` also by
-/// the ops, which the framework calls with its own lock held, and never over such calls.
+/// Only loading and unloading lock `providers`; they hold this lock during calls of the framework. The ops lock `probes`, too.
+/// The framework calls the ops with its own lock held, so `probes` must never be locked during a call of the framework.
 #[derive(Debug)]
 pub struct Sdt<H: Host, M> {
     framework: &'static Dtrace<H>,
@@ -104,13 +104,13 @@ struct Probes {
 #[derive(Debug)]
 struct Probe {
     file: u32,
-    /// `None` of a record of another version, whose probe is not there.
+    /// `None` if the record has another version; then DTrace has no such probe.
     content: Option<Content>,
     provider: CString,
     /// DTrace's id; `None` if another record was first with these names.
     created: Option<ProbeId>,
     enabled: bool,
-    /// Each with its file.
+    /// The argument types, each with the number of the file that contains its record. `tracepoints` is alike.
     argtypes: Vec<(u32, ArgType)>,
     tracepoints: Vec<(u32, Tracepoint)>,
 }
@@ -123,10 +123,10 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         Self { framework, machdep, providers: Mutex::new(providers), probes: Mutex::new(probes) }
     }
 
-    /// Whether a file's records go with those of the files that are there.
+    /// Checks the records of a file against the records of the loaded files.
     ///
     /// # Errors
-    /// A record refers to one that is in no set, or a provider has an invalid name.
+    /// If a record refers to a provider or probe that is in no set, or a provider has an invalid name.
     pub fn check(&self, records: &Records) -> Result<(), Fault> {
         let providers = self.providers.lock();
         let probes = self.probes.lock();
@@ -169,7 +169,7 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
 }
 
 impl Providers {
-    /// The name in the record at an address: one of `records`, or of a file that is loaded.
+    /// Returns the name in the provider record at `address`, which is in `records` or in a loaded file.
     fn name(&self, records: &Records, address: u64) -> Option<CString> {
         let own = records.providers.iter().find(|provider| provider.address == address);
         let own = own.map(|provider| provider.name.clone());
@@ -185,7 +185,7 @@ impl Providers {
 }
 
 impl Probe {
-    /// One whose record is of another version.
+    /// Creates a probe whose record has another version, and is therefore ignored.
     fn ignored(file: u32) -> Self {
         Self {
             file,

@@ -9,7 +9,7 @@ use sdt_core::ops::{FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN};
 /// `strlcpy` into `size` bytes.
 fn cut(text: &[u8], size: usize) -> CString {
     let text = &text[..text.len().min(size - 1)];
-    // Both come from strings that end with a NUL, or from a file's name.
+    // `text` contains no NUL: it is from a NUL-terminated string or a file's name.
     CString::new(text).unwrap_or_default()
 }
 
@@ -21,7 +21,7 @@ pub(super) fn module(given: &CStr, file: &str) -> CString {
     of_file(file)
 }
 
-/// The name that DTrace knows a file's module by.
+/// Returns the module name of a file in DTrace: the file's name without `.ko`.
 pub(super) fn of_file(file: &str) -> CString {
     let stem = file.strip_suffix(".ko").filter(|stem| !stem.is_empty());
     cut(stem.unwrap_or(file).as_bytes(), MODULE_NAME_LEN)

@@ -1,4 +1,4 @@
-//! `sdt_pops`: what DTrace asks of SDT's providers. Called with the framework locked, except `getargval`.
+//! `sdt_pops`: the operations of SDT's providers. DTrace calls them with its lock held, except `getargval`.
 
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
@@ -10,10 +10,10 @@ use sdt_framework::Host;
 use super::{Machdep, Probes, Sdt, Tracepoint};
 use crate::loader::Machine;
 
-/// Index of the argument that `dtrace_probe` does not carry.
+/// The index of the sixth argument of a probe, which `dtrace_probe` does not pass.
 const SIXTH: c_int = 5;
 
-/// The table. Before 15 it has no `getargval`; here the machine answers 0 then.
+/// Returns the ops table. FreeBSD's table has no `getargval` before 15; here, `sixth_argument` returns 0 for these releases.
 pub(super) fn table<H: Host, M: Machdep>() -> ProviderOps {
     ProviderOps {
         provide: Some(provide),
@@ -29,14 +29,16 @@ pub(super) fn table<H: Host, M: Machdep>() -> ProviderOps {
     }
 }
 
+/// Converts the `arg` of an op.
+///
 /// # Safety
-/// `arg` is what the providers are registered with.
+/// `arg` is the pointer with which [`Sdt`] registered its providers.
 unsafe fn sdt<'a, H: Host, M>(arg: *mut c_void) -> &'a Sdt<H, M> {
     // SAFETY: `arg` is the `Sdt` that `create_provider` registered, which is static.
     unsafe { &*arg.cast_const().cast() }
 }
 
-/// Does nothing: files bring their probes.
+/// Does nothing: the probes are created when a file is loaded.
 unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
 
 unsafe extern "C" fn enable<H: Host, M: Machdep>(
@@ -60,7 +62,7 @@ unsafe extern "C" fn getargdesc<H: Host, M: Machdep>(
     record: *mut c_void,
     desc: *mut ArgDesc,
 ) {
-    // SAFETY: an op's contract; the description is for us to fill.
+    // SAFETY: an op's contract: `arg` is our `Sdt`, and `desc` is valid and not shared.
     let (sdt, desc) = unsafe { (sdt::<H, M>(arg), &mut *desc) };
     sdt.describe_argument(record as u64, desc);
 }
@@ -78,7 +80,7 @@ unsafe extern "C" fn getargval<H: Host, M: Machdep>(
     if argno == SIXTH { sdt.machdep.sixth_argument() } else { 0 }
 }
 
-/// FreeBSD's does nothing. Here the record loses its probe.
+/// Removes the probe's id from its record's entry in `probes`. FreeBSD's `sdt_destroy` does nothing.
 unsafe extern "C" fn destroy<H: Host, M: Machdep>(arg: *mut c_void, id: u32, record: *mut c_void) {
     // SAFETY: an op's contract.
     let sdt = unsafe { sdt::<H, M>(arg) };
@@ -88,12 +90,12 @@ unsafe extern "C" fn destroy<H: Host, M: Machdep>(arg: *mut c_void, id: u32, rec
 }
 
 impl<H: Host, M: Machdep> Sdt<H, M> {
-    /// `sdt_enable`: the id, then the tracepoints.
+    /// Stores the id into the record, then patches the tracepoints (`sdt_enable`).
     fn enable(&self, id: u32, record: u64) {
         self.update(id, record, true);
     }
 
-    /// `sdt_disable`: the tracepoints, then the id.
+    /// Restores the tracepoints, then clears the id in the record (`sdt_disable`).
     fn disable(&self, id: u32, record: u64) {
         self.update(id, record, false);
     }
@@ -101,7 +103,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
     fn update(&self, id: u32, record: u64, enable: bool) {
         let Probes { all, enabled } = &mut *self.probes.lock();
         let Some(probe) = all.get_mut(&record) else {
-            // FreeBSD destroys the probes that carry the name of a file's module, and no others.
+            // When a file is unloaded, FreeBSD destroys only the probes with the name of the file's module. A probe with another
+            // module name outlives its record.
             self.machdep.print(format_args!(
                 "sdt: the record of probe {id} at {record:#x} is gone with its file: FreeBSD would write there"
             ));
@@ -110,7 +113,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         let Some(content) = &probe.content else { return };
         let sites = sites(&probe.tracepoints, self.machdep.machine(), enable);
         if enable {
-            // SAFETY: the file is mapped as long as the probe is here, and its record is data.
+            // SAFETY: the file is mapped while `probes` contains its record, and `Records::read` has checked that the record is
+            // data.
             unsafe { self.machdep.write(content.id, id.into()) };
         }
         probe.enabled = enable;
@@ -120,14 +124,15 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
             self.machdep.set_probes_enabled(true);
         }
         if !sites.is_empty() {
-            // SAFETY: the tracepoints are code of files that stay mapped while their probes are here.
+            // SAFETY: `Records::read` has checked that the tracepoints are code of files; `unlink` removes the tracepoints before
+            // their file is unmapped.
             unsafe { self.machdep.patch(&sites) };
         }
         if !enable {
             if before == 1 {
                 self.machdep.set_probes_enabled(false);
             }
-            // SAFETY: the file stays mapped while its probe is here, and the record is data.
+            // SAFETY: the file is mapped while `probes` contains its record, and the record is data.
             unsafe { self.machdep.write(content.id, 0) };
         }
     }

@@ -1,8 +1,8 @@
-//! The records in a file's SDT sets, read out of its image.
+//! Reads the records in the SDT sets of a file out of its image.
 //!
-//! FreeBSD's sdt reads them where they are, and links them into its lists there, when the file's SYSINITs have
-//! run. Here they are read before any code of the file runs, so that what would take FreeBSD down can be
-//! refused, and the lists are the kernel's own: of a record nothing changes but a probe's `id`.
+//! FreeBSD's sdt uses the records in place, and links them into its lists, after the SYSINITs of the file have run. This kernel
+//! copies the records before any code of the file runs, so that it can refuse records that would crash FreeBSD, and keeps
+//! separate lists. It changes only the field `id` of a probe's record.
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -55,7 +55,7 @@ pub(super) struct Content {
     pub(super) id: u64,
 }
 
-/// `struct sdt_argtype`. With it stands the address of its probe's record, as with a tracepoint.
+/// `struct sdt_argtype`. [`Records`] stores it as a pair with the address of its probe's record, like a tracepoint.
 #[derive(Clone, Debug)]
 pub(super) struct ArgType {
     pub(super) address: u64,
@@ -65,7 +65,7 @@ pub(super) struct ArgType {
 }
 
 impl Records {
-    /// The kernel's own set of providers, with one whose record is at `address`.
+    /// Creates the records of the kernel itself: one provider, whose record is at `address`.
     pub fn with_provider(address: u64, name: CString) -> Self {
         Self { providers: alloc::vec![Provider { address, name }], ..Self::default() }
     }
@@ -73,7 +73,7 @@ impl Records {
     /// Reads the sets of an image.
     ///
     /// # Errors
-    /// When a record is not data of the file, or points out of it where it must not.
+    /// If a record is outside of the file's data, or contains an invalid pointer to a name.
     pub fn read(image: &Linked, release: Release, machine: Machine) -> Result<Self, Fault> {
         let reader = Reader { image, machine };
         let layout = layout::Probe::of(release.generation());
@@ -99,7 +99,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no providers and no probes.
     pub fn is_empty(&self) -> bool {
         self.providers.is_empty() && self.probes.is_empty()
     }
@@ -121,7 +121,7 @@ impl Reader<'_> {
         Ok(pointers.iter().map(|&pointer| u64::from_le_bytes(pointer)).collect())
     }
 
-    /// A record, which has to be memory that the kernel can write to: sdt does.
+    /// Checks that a record is in writable data of the file, because FreeBSD's sdt writes to records.
     fn data(&self, set: &'static str, address: u64, size: usize) -> Result<(), Fault> {
         if self.image.holds(address, size, Protection::Write) {
             return Ok(());
@@ -129,7 +129,7 @@ impl Reader<'_> {
         Err(Fault::NotData { set, address, size })
     }
 
-    /// A word of a record that has been looked at.
+    /// Returns a word of a record that [`data`](Self::data) has checked.
     fn word(&self, record: u64, field: usize) -> u64 {
         self.image.read(record + field as u64).map_or(0, |&bytes| u64::from_le_bytes(bytes))
     }
@@ -178,7 +178,7 @@ impl Reader<'_> {
         Ok((self.word(address, argtype::PROBE), record))
     }
 
-    /// The set itself is an array of these.
+    /// Reads the tracepoints. Their set is an array of records, not of pointers to records.
     fn tracepoints(&self) -> Result<Vec<(u64, Tracepoint)>, Fault> {
         let (start, contents) = self.image.set_contents(TRACEPOINTS);
         let (set, size) = (TRACEPOINTS, contents.len());
@@ -192,6 +192,8 @@ impl Reader<'_> {
         records.map(|record| self.tracepoint(record)).collect()
     }
 
+    /// Reads a tracepoint. Fails if FreeBSD would patch it but it is not in code of the file.
+    ///
     /// FreeBSD patches every site that meets its rules for distance and alignment; it skips all other sites when it
     /// loads the file. (arm64 also skips sites that it cannot write to; this kernel refuses them, like every site that
     /// is not code of the file.)

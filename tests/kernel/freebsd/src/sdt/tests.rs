@@ -1,4 +1,4 @@
-//! SDT between the linker and the framework, both real, on a machine that is memory.
+//! Tests of SDT with the real linker and the real framework. Only the machine is a mock, whose memory is a buffer.
 
 mod lifecycle;
 mod refusals;
@@ -47,7 +47,7 @@ struct Memory {
     log: Mutex<Vec<String>>,
     probes_enabled: AtomicBool,
     machine: Option<loader::Machine>,
-    /// The answer to MOD_UNLOAD.
+    /// The error number that handlers return for MOD_UNLOAD.
     unload_answer: Mutex<i32>,
 }
 
@@ -144,7 +144,7 @@ impl Kernel for Bench {
     }
 }
 
-/// All probes: their four names.
+/// Returns the full names of all probes.
 fn list(framework: &Framework) -> Vec<String> {
     let mut probes = Vec::new();
     framework.for_each_probe(&spec(":::"), |probe| probes.push(probe.to_string())).unwrap();
@@ -159,7 +159,7 @@ fn release(version: u32) -> Release {
     Release::new(version).unwrap()
 }
 
-/// FreeBSD 15 on amd64.
+/// Creates a kernel that behaves like FreeBSD 15 on amd64.
 fn kernel() -> Linker<Bench> {
     kernel_of(Memory::default(), release::DEFAULT)
 }
@@ -219,8 +219,8 @@ impl Linker<Bench> {
     }
 }
 
-/// A module with one probe, `provider:MODULE:none:exec-success`, of one argument and, on 15, two
-/// tracepoints. Returns the place of its record, too.
+/// Builds a module with one probe, `provider:MODULE:none:exec-success`, which has one argument and two tracepoints (used on 15).
+/// Returns the file, and the offset of the probe's record in the data.
 fn one(release: Release, module: &str, provider: &str) -> (Vec<u8>, u64) {
     let mut file = SdtBuilder::of(release, module);
     let provider = file.provider(provider);

@@ -5,7 +5,7 @@ use dtrace_abi::site::Code;
 
 use crate::loader::Machine;
 
-/// `KERNSTART`: where amd64's kernel begins (`sys/amd64/include/vmparam.h`).
+/// `KERNSTART`: the start address of amd64's kernel (`sys/amd64/include/vmparam.h`).
 const KERNSTART: u64 = 0xffff_ffff_8020_0000;
 /// `SDT_PATCH_SIZE`.
 const X86_SIZE: u64 = 5;
@@ -13,14 +13,14 @@ const X86_SIZE: u64 = 5;
 /// A nop that can become a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracepoint {
-    /// Its address.
+    /// The address of the nop.
     pub patchpoint: u64,
     /// The target of the jump.
     pub target: u64,
 }
 
 impl Tracepoint {
-    /// Bytes of the nop.
+    /// Returns the size of the nop in bytes.
     pub const fn len(machine: Machine) -> usize {
         match machine {
             Machine::X86_64 => X86_SIZE as usize,
@@ -28,7 +28,8 @@ impl Tracepoint {
         }
     }
 
-    /// Most bytes that the jump may go, either way. On arm64 and riscv that is half of what it could.
+    /// Returns the maximum distance of a jump in bytes, forward or backward, that the kernel accepts. On arm64 and riscv that is
+    /// half of the range of the instruction.
     pub const fn reach(machine: Machine) -> u64 {
         match machine {
             Machine::X86_64 => 1 << 31,
@@ -49,8 +50,8 @@ impl Tracepoint {
         self.target.wrapping_sub(self.origin(machine)) as i64
     }
 
-    /// Returns whether the kernel takes it. That arm64's also looks whether it could write there, is left to
-    /// [`Records`](super::Records).
+    /// Returns whether the kernel accepts the tracepoint. arm64's kernel also checks that it can write to the site;
+    /// [`Records`](super::Records) does that check here.
     pub fn is_valid(self, machine: Machine) -> bool {
         let Self { patchpoint, target } = self;
         let places = match machine {
@@ -67,7 +68,7 @@ impl Tracepoint {
             && self.distance(machine).unsigned_abs() <= Self::reach(machine)
     }
 
-    /// The jump, of a tracepoint that is valid.
+    /// Returns the jump instruction of a valid tracepoint.
     pub fn jump(self, machine: Machine) -> Code {
         let distance = self.distance(machine);
         match machine {
@@ -90,7 +91,7 @@ impl Tracepoint {
         }
     }
 
-    /// The instructions that replace the jump: on amd64 not the original nop of five bytes.
+    /// Returns the instructions that replace the jump. On amd64 these are five 1-byte nops, not the original 5-byte nop.
     pub const fn nop(machine: Machine) -> Code {
         match machine {
             Machine::X86_64 => Code::new(&[0x90; 5]),
@@ -159,7 +160,7 @@ mod tests {
             let tracepoint = Tracepoint { patchpoint, target: BASE };
             assert!(!tracepoint.is_valid(X86_64), "{patchpoint:#x}");
         }
-        // The greatest distance of 64 bits.
+        // The target is the highest 64-bit address.
         let tracepoint = Tracepoint { patchpoint: KERNSTART, target: u64::MAX };
         assert!(tracepoint.is_valid(X86_64));
         for patchpoint in [BASE + 2, BASE + 1] {

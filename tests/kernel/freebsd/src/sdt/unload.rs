@@ -1,4 +1,4 @@
-//! A file is unloaded: its probes and providers go, or keep it.
+//! Removes the probes and providers of a file that is about to be unloaded, or prevents the unload.
 
 use sdt_framework::Host;
 
@@ -6,12 +6,12 @@ use super::{Machdep, Providers, Sdt, names};
 use crate::file_info::FileInfo;
 
 impl<H: Host, M: Machdep> Sdt<H, M> {
-    /// A file is about to be unloaded (`kld_unload_try`): whether DTrace and SDT let it go. They may have taken
-    /// away its probes even if not, as FreeBSD's do, and then they stay away.
+    /// Handles the event `kld_unload_try`: a file is about to be unloaded. Returns `false` if DTrace or SDT prevents that. As on
+    /// FreeBSD, the probes of the file may have been destroyed even then; they do not come back until the file is loaded again.
     ///
-    /// First DTrace: not while a probe of the file is enabled; or else all probes that carry its name are
-    /// destroyed. Then SDT: argument types and tracepoints of the file are unlinked, and providers that are in
-    /// no other set are unregistered, which DTrace refuses while any consumer is open.
+    /// First, DTrace refuses if a probe of the file is enabled; otherwise it destroys all probes with the file's module name.
+    /// Then SDT unlinks the argument types and tracepoints of the file, and unregisters the providers that are in no other set.
+    /// DTrace refuses to unregister a provider while a consumer is open.
     pub fn kld_unload_try(&self, file: &FileInfo) -> bool {
         if self.is_enabled(file.id) {
             self.machdep.print(format_args!(
@@ -19,8 +19,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
             ));
             return false;
         }
-        // Only a probe of the file's own provider can still be enabled: FreeBSD then leaves all probes to that
-        // provider.
+        // This fails if a probe with the module name is still enabled: a probe of a provider that the file registers itself.
+        // FreeBSD then destroys no probe, and leaves them to that provider.
         let _ = self.framework.destroy_module(&names::of_file(&file.name));
         self.unlink(file.id) && self.unload_providers(file.id)
     }
@@ -30,7 +30,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         self.probes.lock().all.values().any(|probe| probe.file == file && probe.enabled)
     }
 
-    /// `sdt_kld_unload_probes`: whether nothing of other files is linked to the file's records.
+    /// Unlinks the argument types and tracepoints of a file (`sdt_kld_unload_probes`). Returns whether the file's probes have no
+    /// argument types and tracepoints of other files.
     fn unlink(&self, file: u32) -> bool {
         let mut probes = self.probes.lock();
         for probe in probes.all.values_mut() {
@@ -41,7 +42,8 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         own.all(|probe| probe.argtypes.is_empty() && probe.tracepoints.is_empty())
     }
 
-    /// `sdt_kld_unload_providers`.
+    /// Drops the file's references to providers, and unregisters providers without references (`sdt_kld_unload_providers`).
+    /// Returns `false` if DTrace refuses.
     fn unload_providers(&self, file: u32) -> bool {
         let Providers { list, declared } = &mut *self.providers.lock();
         for (_, _, name) in declared.iter().filter(|&&(of, ..)| of == file) {
@@ -60,7 +62,7 @@ impl<H: Host, M: Machdep> Sdt<H, M> {
         true
     }
 
-    /// A file is gone.
+    /// Removes the records of a file that has been unloaded.
     pub fn kld_unload(&self, file: &FileInfo) {
         self.providers.lock().declared.retain(|&(of, ..)| of != file.id);
         self.probes.lock().all.retain(|_, probe| probe.file != file.id);

@@ -1,4 +1,4 @@
-//! Linking a file: its image, with symbols resolved and sections relocated.
+//! Links a file: creates its image, resolves the symbols, and relocates the sections.
 
 use alloc::vec::Vec;
 
@@ -14,11 +14,11 @@ use crate::relocate;
 use stand_in_base::image::{Image, Segment};
 
 impl File<'_> {
-    /// The image for the address `base`, with probes' calls marked, and symbols that the file does not define
-    /// coming from `lookup`: `do_common`, then `do_relocations`.
+    /// Creates the image for the address `base`, and replaces the calls of probes as `marking` requires (`do_common`, then
+    /// `do_relocations`). `lookup` returns the address of a symbol that the file does not define.
     ///
     /// # Errors
-    /// A symbol is undefined, or a relocation cannot be done.
+    /// If a symbol is undefined, or a relocation cannot be applied.
     pub fn link(
         &self,
         base: u64,
@@ -40,7 +40,7 @@ impl File<'_> {
                 _ => continue,
             }
             if header.sh_addr.get(LE) != 0 {
-                // krtld takes it for where it has read them to.
+                // krtld would treat `sh_addr` as the address of the relocations in memory.
                 return Err(Refusal::Unsound {
                     place: alloc::format!("section {index}"),
                     reason: "relocations that say where in memory they are".into(),
@@ -57,7 +57,7 @@ impl File<'_> {
                 relocating.section(self.contents(header)?, &mut bytes, &mut sites)?;
             }
         }
-        // Each is put in front of the ones before.
+        // krtld inserts each site at the head of its list, so the list is in reverse order.
         sites.reverse();
         let of = |segment: &Segment| {
             let start = base + segment.offset as u64;
@@ -111,7 +111,7 @@ impl File<'_> {
                     }
                 }
                 section if section.0 < elf::SHN_LORESERVE => {
-                    // The null symbol's section has not been looked at.
+                    // `get`: `read_symbols` does not check the section index of the null symbol.
                     if let Some(&Some(place)) = self.places.get(usize::from(section.0)) {
                         symbol.value = symbol.value.wrapping_add(base + place.offset as u64);
                     }

@@ -1,4 +1,4 @@
-//! A module whose symbols have addresses: its memory, queries, and the checks before it is mapped.
+//! A linked module: its memory and symbols, queries of both, and the checks before the module is mapped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,47 +9,47 @@ use object_core::elf;
 use crate::refusal::Refusal;
 use stand_in_base::image::Image;
 
-/// Symbol of the bounds of a module's twins.
+/// The symbol of the bounds of a module's set of is-enabled words ("twins", `sdt_core::illumos::native`).
 const TWINS: &str = "__sdt_is_enabled";
 
 /// A call that krtld marks as a probe's site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The symbol's name behind the prefix.
+    /// The name of the called symbol, without [`PREFIX`](crate::PREFIX).
     pub name: String,
-    /// Address of the byte that `sdt` stores to.
+    /// The address of the byte that `sdt` stores to.
     pub address: u64,
 }
 
-/// A symbol, its value an address.
+/// A symbol whose value is an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its name.
+    /// The name of the symbol.
     pub name: String,
-    /// Its address; 0 until it is defined.
+    /// The address of the symbol; 0 if it is undefined.
     pub value: u64,
-    /// Bytes it is of.
+    /// The size of the symbol in bytes.
     pub size: u64,
-    /// Its binding.
+    /// The binding of the symbol.
     pub binding: elf::SymbolBind,
-    /// Its type.
+    /// The type of the symbol.
     pub kind: elf::SymbolType,
-    /// The section that defines it.
+    /// The section that defines the symbol.
     pub section: elf::SymbolSection,
 }
 
 /// A module that is ready to be mapped.
 #[derive(Clone, Debug)]
 pub struct Linked {
-    /// Its memory.
+    /// The memory of the module.
     pub image: Image,
-    /// All its symbols.
+    /// All symbols of the module.
     pub symbols: Vec<Symbol>,
-    /// The sites of its probes, in krtld's order: the last one first.
+    /// The sites of the module's probes, in krtld's order: last site first.
     pub sites: Vec<Call>,
-    /// Addresses of its text and of its data.
+    /// The addresses of the text.
     pub text: Range<u64>,
-    /// Addresses of its data.
+    /// The addresses of the data.
     pub data: Range<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Symbol {
 }
 
 impl Linked {
-    /// fbt reads all functions, where their symbols say (`fbt_provide_module`).
+    /// Checks that all functions are inside the module, because fbt reads their code (`fbt_provide_module`).
     pub(super) fn check_functions(&self) -> Result<(), Refusal> {
         let functions = self.symbols.iter().skip(1).filter(|of| of.kind == elf::STT_FUNC);
         for symbol in
@@ -79,8 +79,8 @@ impl Linked {
         Ok(())
     }
 
-    /// Checks the twins as `_init` of a module reads them: it walks from one bound to the other and reads where the words
-    /// between them point (`sdt_core::illumos::native`).
+    /// Checks the set of twins, because a module's `_init` reads it: `_init` follows each pointer between the two bounds
+    /// (`sdt_core::illumos::native`).
     pub(super) fn check_twins(&self) -> Result<(), Refusal> {
         let Some(bounds) = self.lookup(TWINS) else { return Ok(()) };
         let unsound =
@@ -119,8 +119,8 @@ impl Linked {
         self.text.contains(&address) || self.data.contains(&address)
     }
 
-    /// The symbol that an address belongs to (`kobj_searchsym`): the largest function around it, or else
-    /// the nearest symbol in front of it, whatever that is.
+    /// Returns the name of the symbol for an address (`kobj_searchsym`): the largest function that contains the address, or else
+    /// the nearest symbol before it.
     pub fn symbol_at(&self, address: u64) -> Option<&str> {
         self.around(address).map(|symbol| symbol.name.as_str())
     }

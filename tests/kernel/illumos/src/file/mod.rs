@@ -1,5 +1,5 @@
-//! A module's file, read as krtld does (`kobj_load_module` of `usr/src/uts/common/krtld/kobj.c`): first the
-//! checks, in their order; then [`File::link`], which resolves symbols and relocates.
+//! Reads a module's file as krtld does (`kobj_load_module` of `usr/src/uts/common/krtld/kobj.c`): [`File::parse`] does krtld's
+//! checks, in the same order; then [`File::link`] resolves symbols and relocates the sections.
 
 mod link;
 mod linked;
@@ -17,7 +17,7 @@ pub use linked::{Call, Linked, Symbol};
 use super::refusal::Refusal;
 use stand_in_base::image::{MAX_SIZE, PAGE, Protection, Segment};
 
-/// A file that has passed krtld's first checks, with a place for everything in it.
+/// A file that has passed krtld's first checks, and the layout of its sections in the image.
 #[derive(Debug)]
 pub struct File<'a> {
     data: &'a [u8],
@@ -28,7 +28,7 @@ pub struct File<'a> {
     table: usize,
     symbols: &'a [Sym64<LE>],
     strings: &'a [u8],
-    /// Names of the modules it depends on; `None` if the dynamic section has none.
+    /// The names of the modules that the file depends on; `None` if the dynamic section names none.
     needed: Option<Vec<String>>,
     segments: Vec<Segment>,
     /// Offset of the common symbols.
@@ -48,7 +48,7 @@ impl<'a> File<'a> {
     /// Reads a file.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first defect of the file.
     pub fn parse(data: &'a [u8]) -> Result<Self, Refusal> {
         let header = data.read_at::<FileHeader64<LE>>(0).map_err(|()| Refusal::NotElf)?;
         let ident = &header.e_ident;
@@ -90,7 +90,7 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// Bytes that the image takes, a multiple of [`PAGE`].
+    /// Returns the size of the image in bytes, a multiple of [`PAGE`].
     pub fn size(&self) -> usize {
         self.size
     }
@@ -162,7 +162,7 @@ impl<'a> File<'a> {
 
     /// The symbol table (`get_syms`).
     fn read_symbols(&mut self) -> Result<(), Refusal> {
-        // Of several the last one counts.
+        // If there are several symbol tables, krtld uses the last one.
         let is_table = |header: &SectionHeader64<LE>| header.sh_type.get(LE) == elf::SHT_SYMTAB;
         self.table = self.headers.iter().rposition(is_table).ok_or(Refusal::NoSymbols)?;
         let header = &self.headers[self.table];
@@ -181,7 +181,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Room for common symbols, behind the data.
+    /// Reserves memory for the common symbols after the data.
     fn place_common(&mut self) -> Result<(), Refusal> {
         let common = self.symbols.iter().filter(|of| of.st_shndx.get(LE) == elf::SHN_COMMON);
         let mut end = self.size as u64;
@@ -208,11 +208,11 @@ impl<'a> File<'a> {
         self.data.read_bytes_at(header.sh_offset.get(LE), header.sh_size.get(LE)).map_err(truncated)
     }
 
-    /// The modules that it depends on: those of the dynamic section, or else of the string `_depends_on`.
-    /// `Err` is a line for the console.
+    /// Returns the names of the modules that the file depends on: from the dynamic section, or else from the string
+    /// `_depends_on`.
     ///
     /// # Errors
-    /// The string is not one; it is passed over.
+    /// If `_depends_on` is not a NUL-terminated string. The error is a line for the console; krtld ignores the string.
     pub fn depends(&self, name: &str) -> Result<Vec<String>, String> {
         if let Some(needed) = &self.needed {
             return Ok(needed.clone());

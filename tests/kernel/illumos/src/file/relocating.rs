@@ -1,4 +1,4 @@
-//! The relocations of one section (`do_relocate`), and calls of probes, which become sites (`sdt_reloc_resolve`).
+//! Applies the relocations of one section (`do_relocate`), and turns the calls of probes into sites (`sdt_reloc_resolve`).
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -15,10 +15,10 @@ use crate::relocate::{self, Relocation, Wrong};
 /// x86-64's `call rel32`.
 const CALL: u8 = 0xe8;
 
-/// Relocating one section.
+/// The state of relocating one section.
 pub(super) struct Relocating<'a> {
     pub(super) base: u64,
-    /// Its number.
+    /// The index of the section.
     pub(super) target: usize,
     pub(super) place: &'a Place,
     pub(super) places: &'a [Option<Place>],
@@ -27,7 +27,7 @@ pub(super) struct Relocating<'a> {
 }
 
 impl Relocating<'_> {
-    /// `do_relocate`.
+    /// Applies the relocations in `table`, and appends the sites of probes to `sites` (`do_relocate`).
     pub(super) fn section(
         &self,
         table: &[u8],
@@ -67,7 +67,7 @@ impl Relocating<'_> {
                 continue;
             }
             if undefined {
-                // Weak, or it would have been refused.
+                // The symbol is weak: `resolve` refuses other undefined symbols.
                 continue;
             }
             self.check_target(kind, symbol, entry.r_addend.get(LE)).map_err(unsound)?;
@@ -104,7 +104,7 @@ impl Relocating<'_> {
         }
     }
 
-    /// Calls are made, sooner or later.
+    /// Checks that the target of a call is the start of a function.
     fn check_call(&self, symbol: &Symbol, addend: i64) -> Result<(), &'static str> {
         let to = symbol.value.wrapping_add_signed(addend).wrapping_add(4);
         let starts = |of: &Symbol| {
@@ -121,8 +121,8 @@ impl Relocating<'_> {
         Err("a call that leads to where no function starts")
     }
 
-    /// `sdt_reloc_resolve`: replaces five bytes, from the byte in front of the field on. krtld does not check them; here they must
-    /// be a call.
+    /// Replaces the call whose operand is at `field` by `mark` (`sdt_reloc_resolve`). krtld does not check that these five bytes
+    /// are a call; this function does.
     fn mark(&self, memory: &mut [u8], field: usize, mark: [u8; 5]) -> Result<(), String> {
         let start = field.checked_sub(1).ok_or("a probe's field without an instruction")?;
         let site = memory.get_mut(start..start + 5).ok_or("a probe's field without an end")?;

@@ -1,4 +1,4 @@
-//! Broken modules, and the messages about them.
+//! Tests of broken modules, and of the messages about them.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ fn said(name: &str, file: &[u8]) -> Vec<String> {
     console
 }
 
-/// A module with `change` made to the header of its section `name`.
+/// Applies `change` to the header of the section `name`; returns the file.
 fn with_header(file: Vec<u8>, name: &str, change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut file = file;
     let word =
@@ -83,7 +83,7 @@ fn sections_and_symbols() {
             "no_symtab error reading symbols"
         ]
     );
-    // The symbols are in the order in which they were made: `work` is the first of two local ones.
+    // Find the symbol `work` by its type, value and size.
     let mut file = good();
     let at = (0..file.len() - 24)
         .find(|&at| file[at + 4] == 2 && file[at + 8] == 24 && file[at + 16] == 40)
@@ -104,7 +104,7 @@ fn dynamic_sections() {
         }
         let mut file = module.finish();
         for _ in 0..count {
-            // The next one that is not a dynamic section yet.
+            // Changes the next section that is not a dynamic section yet.
             file = with_next_dynamic(file, link_to_strings);
         }
         file
@@ -122,7 +122,7 @@ fn dynamic_sections() {
     assert!(said_of[0].starts_with(start), "{said_of:?}");
 }
 
-/// Makes a section of type PROGBITS that is called `.dynamic` a dynamic one.
+/// Changes the type of the first PROGBITS section `.dynamic` to `SHT_DYNAMIC`.
 fn with_next_dynamic(file: Vec<u8>, link_to_strings: bool) -> Vec<u8> {
     let strings = {
         let half = |at: usize| u16::from_le_bytes([file[at], file[at + 1]]);
@@ -131,7 +131,7 @@ fn with_next_dynamic(file: Vec<u8>, link_to_strings: bool) -> Vec<u8> {
     let mut file = file;
     let headers = u64::from_le_bytes(*file[40..].first_chunk().unwrap()) as usize;
     for at in (headers..file.len()).step_by(64) {
-        // The only section that is not loaded and has 16 bytes.
+        // `.dynamic` is the only PROGBITS section that is not loaded and has 16 bytes.
         if file[at + 4] == 1 && file[at + 8] == 0 && file[at + 32] == 16 {
             file[at + 4] = elf::SHT_DYNAMIC.0 as u8;
             file[at + 40] = strings;
@@ -206,7 +206,7 @@ fn relocation_types() {
         "relocation error: R_AMD64_32: file /kernel/misc/amd64/reloc: symbol mod_install: value \
          0xffffffff80100000 does not fit"
     ));
-    // Errors that krtld makes without a message.
+    // krtld applies these relocations incorrectly, without a message.
     for kind in [elf::R_X86_64_GOTPCREL, elf::R_X86_64_GOTPCRELX, elf::R_X86_64_REX_GOTPCRELX] {
         let said = of(kind);
         assert!(said[0].contains("a relocation through the global offset table"), "{said:?}");
@@ -228,7 +228,7 @@ fn probes_that_are_not_called() {
     };
     let line = &probe(&[0xe9, 0, 0, 0, 0], elf::R_X86_64_PLT32)[0];
     assert!(line.contains("a probe's site is no call but e9"), "{line}");
-    // A type that krtld does not know is looked at before the name.
+    // krtld checks the type of the relocation before the name of its symbol.
     let line = &probe(&[0xe8, 0, 0, 0, 0], elf::R_X86_64_TPOFF32)[0];
     assert!(line.starts_with("krtld: invalid relocation type 23 at 0x19"), "{line}");
     let mut module = ModuleBuilder::whole();
@@ -264,7 +264,7 @@ fn damaged_files_are_refused_in_order() {
             damaged[random as usize % file.len()] = (random >> 24) as u8;
         }
         let modules = modules();
-        // A symbol of another value may send the machine to another function.
+        // If the value of a symbol is damaged, the kernel may call another function.
         modules.kernel().lenient.set(true);
         let _ = modules.load("damaged", &damaged);
     }

@@ -1,4 +1,4 @@
-//! Probes of modules, with the framework that the kernel has.
+//! Tests of the probes of modules, with the real framework.
 
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ fn framework() -> &'static Framework {
     framework
 }
 
-/// Text of modules, by address; all other bytes are nops.
+/// A mock of the text of modules: stores the written bytes by address; all other bytes read as nops.
 #[derive(Debug, Default)]
 struct Bytes {
     stored: Mutex<BTreeMap<u64, u8>>,
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     fn byte(&self, address: u64) -> u8 {
-        // SAFETY: any address is good here.
+        // SAFETY: `load` of `Bytes` looks up the address in a map, so any address is allowed.
         unsafe { self.text.load(address) }
     }
 }
@@ -115,7 +115,7 @@ fn probes_are_named_and_chained() {
     let bench = bench();
     let ctl = ModCtl::new("misc", "tmod");
     bench.load(ctl, &file(), BASE);
-    // The last relocation comes first; `foo-bar` has two sites in `work` and one in `_init`.
+    // The site of the last relocation is first in the list. `foo-bar` has two sites in `work` and one in `_init`.
     assert_eq!(
         bench.listed(),
         ["sdt:tmod:work:foo-bar", "sdt:tmod:_init:foo-bar", "proc:tmod:work:exec-success"]
@@ -173,7 +173,7 @@ fn arguments_beyond_the_fifth_are_the_traps() {
         Regs { arguments: [1, 2, 3, 4, 5, 6], rsp: stack.as_ptr() as u64, ..Regs::default() };
     *bench.text.regs.lock().unwrap() = Some(regs);
     let id = bench.sdt.probe_at(BASE + 27).unwrap();
-    // SAFETY: SDT's `getargval` asks the machine, which here is memory.
+    // SAFETY: SDT's `getargval` uses the registers of the mock machine, whose `rsp` points to `stack`.
     unsafe { bench.framework.probe5(id, [1, 2, 3, 4, 5]) };
     let mut bytes = [0; 2 * Record::SIZE];
     let found = bench.framework.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();

@@ -9,13 +9,13 @@ use aarch64_cpu::asm::{wfe, wfi};
 use aarch64_cpu::registers::{DAIF, MPIDR_EL1, Readable, TPIDR_EL1, Writeable};
 use static_assertions::const_assert_eq;
 
-/// CPUs there can be.
+/// The maximum number of CPUs.
 pub(crate) const MAX_CPUS: usize = 16;
 
 const OVERFLOW_STACK: usize = 16 << 10;
 
-/// What x18 points to while the kernel or a module runs, and TPIDR_EL1 always: FreeBSD's `struct pcpu`
-/// is there too (`sys/arm64/include/pcpu.h`).
+/// The data of a CPU. x18 points to it while the kernel or a module runs; TPIDR_EL1 always points to it. FreeBSD uses x18 in the
+/// same way, for its `struct pcpu` (`sys/arm64/include/pcpu.h`).
 #[repr(C, align(16))]
 struct Local {
     number: u64,
@@ -25,11 +25,10 @@ struct Local {
 }
 
 const_assert_eq!(offset_of!(Local, number), 0);
-/// Offset of the overflow stack's top in what x18 points to.
+/// The offset of `overflow_stack_top` in the data to which x18 points.
 pub(crate) const OVERFLOW_STACK_TOP: usize = offset_of!(Local, overflow_stack_top);
 
-/// Sets the per-CPU pointer of the CPU that runs this. Called once by each CPU, before its interrupts
-/// go on.
+/// Creates the data of this CPU and sets the pointers to it. Each CPU calls this function once, before it enables interrupts.
 pub(crate) fn init(number: usize) {
     let local = Box::leak(Box::new(Local {
         number: number as u64,
@@ -39,7 +38,7 @@ pub(crate) fn init(number: usize) {
     local.overflow_stack_top = local.overflow_stack.get() as u64 + OVERFLOW_STACK as u64;
     let address = &raw const *local as u64;
     TPIDR_EL1.set(address);
-    // SAFETY: the target reserves x18, so that no compiled code uses it; it is for this.
+    // SAFETY: the target reserves x18, so compiled code does not use it.
     unsafe { asm!("mov x18, {}", in(reg) address, options(nomem, nostack, preserves_flags)) };
 }
 
@@ -66,17 +65,17 @@ pub(crate) fn interrupts_enabled() -> bool {
 /// Disables interrupts and says whether they were on. Probe context.
 pub(crate) fn interrupts_off() -> bool {
     let enabled = interrupts_enabled();
-    // Without `nomem`: what follows must not be moved out.
-    // SAFETY: masks interrupts, which changes nothing else.
+    // Without `nomem`, so that the compiler does not move later memory accesses before this instruction.
+    // SAFETY: the instruction masks interrupts and changes nothing else.
     unsafe { asm!("msr daifset, #2", options(nostack, preserves_flags)) };
     enabled
 }
 
-/// Goes back to what [`interrupts_off`] returned. Probe context.
+/// Enables interrupts if `enabled`, the result of [`interrupts_off`]. Probe context.
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
-        // Without `nomem`: what comes before must not be moved in.
-        // SAFETY: the caller has left the code that no interrupt may enter.
+        // Without `nomem`, so that the compiler does not move earlier memory accesses after this instruction.
+        // SAFETY: the caller has finished the code that must not be interrupted.
         unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
     }
 }

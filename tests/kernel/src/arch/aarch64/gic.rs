@@ -21,18 +21,18 @@ pub(crate) const TIMER: IntId = IntId::ppi(11);
 /// The serial line's interrupt on QEMU's `virt`.
 pub(crate) const UART: IntId = IntId::spi(1);
 
-/// Everything that can come has this priority.
+/// The priority of all interrupts.
 const PRIORITY: u8 = 0x80;
-/// No interrupt is masked by its priority.
+/// The priority mask that masks no interrupt.
 const LOWEST: u8 = 0xff;
 
-/// The controller, for CPUs that start and have their interrupts off.
+/// The controller. Only CPUs that are starting and have interrupts off use it.
 static GIC: Mutex<Option<GicV3<'static>>> = Mutex::new(None);
 
-/// Sets the controller up, and sends the serial line's interrupt to this CPU. Once, by the first CPU.
+/// Initialises the controller, and routes the serial line's interrupt to this CPU. The first CPU calls this function once.
 ///
 /// # Panics
-/// When the controller is not as described.
+/// If the controller rejects the configuration.
 pub(crate) fn init(distributor: u64, redistributors: u64, cpus: usize) {
     let pointer = |physical| NonNull::new(layout::direct(physical) as *mut _);
     let redistributors = NonNull::new(layout::direct(redistributors) as *mut _);
@@ -55,11 +55,10 @@ pub(crate) fn init(distributor: u64, redistributors: u64, cpus: usize) {
     *GIC.lock() = Some(gic);
 }
 
-/// Lets interrupts come to the CPU that runs this, whose number is `cpu`: QEMU's redistributors are in
-/// the order of its CPUs.
+/// Enables the controller's interrupts on this CPU, whose number is `cpu`. QEMU's redistributors are in the order of its CPUs.
 ///
 /// # Panics
-/// When there are fewer redistributors.
+/// If the controller has no redistributor for the CPU.
 pub(crate) fn enable_cpu(cpu: usize) {
     let mut gic = GIC.lock();
     let gic = gic.as_mut().expect("the GIC is set up by the first CPU");
@@ -76,10 +75,10 @@ pub(crate) fn enable_cpu(cpu: usize) {
 fn send(interrupt: IntId) {
     // Earlier stores must be visible to the interrupted CPUs (Arm ARM, ICC_SGI1R_EL1).
     dsb(ISHST);
-    // All but the sender.
+    // `SgiTarget::All` means all CPUs except the sender.
     GicCpuInterface::send_sgi(interrupt, SgiTarget::All, SgiTargetGroup::CurrentGroup1)
         .expect("the interrupt is one that software can send");
-    // And it is to be sent now, not when the CPU gets round to it.
+    // Without the barrier, the CPU might delay the write that sends the interrupt.
     isb(SY);
 }
 
@@ -98,10 +97,10 @@ pub(crate) fn stop_others() {
     send(STOP);
 }
 
-/// The interrupts that come.
+/// The group of all interrupts in use.
 const GROUP: InterruptGroup = InterruptGroup::Group1;
 
-/// Returns the next interrupt that is pending, until [`end`] the one that is being handled.
+/// Returns the next pending interrupt and marks it as being handled, until [`end`].
 pub(crate) fn acknowledge() -> Option<IntId> {
     GicCpuInterface::get_and_acknowledge_interrupt(GROUP)
 }

@@ -6,12 +6,12 @@ use smccc::{Hvc, psci};
 
 use super::cpu;
 
-/// The end of the kernel, for QEMU's exit status.
+/// The reason for which the kernel ends, which determines QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Asked to power off: status 0.
+    /// The host requested power-off: status 0.
     Success,
-    /// Panic: status 35, as on x86_64, where QEMU runs with `-semihosting`; 0 where it does not.
+    /// Panic: status 35, as on x86_64, if QEMU was started with `-semihosting`; otherwise 0.
     Failure,
 }
 
@@ -28,8 +28,8 @@ pub(crate) const SEMIHOSTING: u32 = 0xd45e_0000;
 pub(crate) fn off(exit: Exit) -> ! {
     if exit == Exit::Failure {
         let reason = [APPLICATION_EXIT, FAILURE];
-        // SAFETY: the call ends the virtual machine. Where QEMU does not offer it, the instruction is
-        // undefined: the trap handler goes on behind it.
+        // SAFETY: the call ends the virtual machine. If QEMU does not support semihosting, the instruction is undefined, and the
+        // trap handler resumes after it.
         unsafe {
             asm!(
                 "hlt #0xf000",
@@ -39,7 +39,7 @@ pub(crate) fn off(exit: Exit) -> ! {
             );
         }
     }
-    // If that returns there is nothing left to try.
+    // If the call returns, it has failed; then this CPU stops.
     let _ = psci::system_off::<Hvc>();
     cpu::halt()
 }

@@ -18,7 +18,7 @@ fn counter() -> u64 {
     CNTVCT_EL0.get()
 }
 
-/// Begins to count. Once, by the first CPU.
+/// Stores the counter at boot. The first CPU calls this function once.
 pub(crate) fn init() {
     START.store(counter(), Ordering::Relaxed);
 }
@@ -29,7 +29,7 @@ pub(crate) fn start() {
     CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
 }
 
-/// Asks for the next tick. Until then the interrupt is not pending any more.
+/// Programs the next timer interrupt; clears the pending one.
 pub(crate) fn again() {
     CNTV_TVAL_EL0.set(CNTFRQ_EL0.get() / TICK_HZ);
 }

@@ -7,24 +7,23 @@ use arm_pl011_uart::{Uart as Pl011, UniqueMmioPointer};
 
 use super::layout;
 
-/// Its physical address on QEMU's `virt` machine.
+/// The physical address of the PL011 on QEMU's `virt` machine.
 const ADDRESS: u64 = 0x0900_0000;
 const BAUD_RATE: u32 = 115_200;
-/// Its clock on `virt`, in hertz.
+/// The clock of the PL011 on `virt`, in hertz.
 const CLOCK: u32 = 24_000_000;
 
-/// The serial port. Its receive interrupt ends the first CPU's sleep; the holder of this
-/// moves the bytes.
+/// The serial port. Its receive interrupt only ends the first CPU's sleep; the owner of this value reads and writes the bytes.
 pub(crate) struct Uart(Pl011<'static>);
 
 impl Uart {
     /// Sets the port up.
     ///
     /// # Panics
-    /// When there is no PL011 at the address.
+    /// If there is no PL011 at the address.
     ///
     /// # Safety
-    /// Two of these must not be used at the same time.
+    /// Only one `Uart` may be in use at a time.
     pub(crate) unsafe fn new() -> Self {
         let registers = NonNull::new(layout::direct(ADDRESS) as *mut PL011Registers);
         let registers = registers.expect("the direct map is not at 0");

@@ -7,14 +7,14 @@ use core::mem::offset_of;
 
 use riscv::register::{sscratch, sstatus};
 
-/// CPUs there can be.
+/// The maximum number of CPUs.
 pub(crate) const MAX_CPUS: usize = 16;
 
-/// Enough for a panic.
+/// The size of the emergency stack in bytes, which is enough for a panic.
 const EMERGENCY_STACK: usize = 32 << 10;
 
-/// The per-CPU data to which tp points, and sscratch except in the first instructions of a trap. On FreeBSD tp points
-/// to per-CPU data too (`sys/riscv/include/pcpu.h`); modules do not change it.
+/// The data of a CPU. tp points to it, and so does sscratch except during the first instructions of a trap. On FreeBSD, too, tp
+/// points to per-CPU data (`sys/riscv/include/pcpu.h`); modules do not change tp.
 #[repr(C, align(16))]
 pub(crate) struct Local {
     /// For [`crate::traps`]: t0, sp and t1 of the interrupted code.
@@ -32,15 +32,15 @@ struct Emergency {
     local: Local,
 }
 
-/// Sets the number of the CPU that runs this. Called once by each CPU, before its interrupts go on;
-/// `stack_bottom` is the lowest address of the stack it is going to use.
+/// Creates the data of this CPU and sets the pointers to it. Each CPU calls this function once, before it enables interrupts.
+/// `stack_bottom` is the lowest address of the CPU's stack.
 pub(crate) fn init(number: usize, stack_bottom: u64) {
     let emergency = Box::leak(Box::new(Emergency {
         stack: UnsafeCell::new([0; EMERGENCY_STACK]),
         local: Local { saved: UnsafeCell::new([0; 3]), stack_bottom, number: number as u64 },
     }));
     let local = &raw const emergency.local as usize;
-    // SAFETY: both registers are the kernel's own to use, and what they point to is never freed.
+    // SAFETY: only the kernel uses sscratch and tp, and the `Local` is never freed.
     unsafe {
         sscratch::write(local);
         asm!("mv tp, {}", in(reg) local, options(nomem, nostack, preserves_flags));
@@ -87,10 +87,10 @@ pub(crate) fn interrupts_off() -> bool {
     before & 2 != 0
 }
 
-/// Goes back to what [`interrupts_off`] returned. Probe context.
+/// Enables interrupts if `enabled`, the result of [`interrupts_off`]. Probe context.
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
-        // SAFETY: the caller has left the code that no interrupt may enter.
+        // SAFETY: the caller has finished the code that must not be interrupted.
         unsafe { sstatus::set_sie() };
     }
 }
@@ -98,9 +98,9 @@ pub(crate) fn restore_interrupts(enabled: bool) {
 /// Enables interrupts and sleeps until an interrupt arrives; no interrupt is missed. Called with interrupts off;
 /// returns with interrupts on.
 pub(crate) fn wait_for_interrupt() {
-    // Resumes when an interrupt is pending, whether or not it may be taken.
+    // `wfi` resumes when an interrupt is pending, even if interrupts are off.
     riscv::asm::wfi();
-    // SAFETY: tp points to this CPU's `Local`, and the stack's bottom never changes.
+    // SAFETY: the caller allows interrupts, and the trap vector handles them.
     unsafe { sstatus::set_sie() };
 }
 

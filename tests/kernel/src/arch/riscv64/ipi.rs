@@ -4,7 +4,7 @@ use sbi_rt::HartMask;
 
 use super::{cpu, machine};
 
-/// All CPUs but this one. They are up.
+/// Returns the harts of all CPUs except this one. All CPUs must be online.
 fn others() -> HartMask {
     let own = cpu::current();
     let harts = machine::get().harts().iter().enumerate();
@@ -31,6 +31,6 @@ pub(crate) fn wake_others() {
 /// Stops all other CPUs, which check the panic flag when they are interrupted. RISC-V has no non-maskable interrupts,
 /// so a CPU with interrupts off continues until it enables them; none of that code uses the line to the host.
 pub(crate) fn stop_others() {
-    // Whether it can be done or not, a panic goes on.
+    // If SBI fails, the panic continues anyway.
     let _ = sbi_rt::send_ipi(others());
 }

@@ -11,9 +11,9 @@ pub(crate) type Format = Sv39MetaData<memory_addr::VirtAddr>;
 pub(crate) const KERNEL_BASE: u64 = 0xffff_ffc0_0000_0000;
 /// Address at which physical memory is mapped as data (FreeBSD's DMAP_MIN_ADDRESS).
 pub(crate) const DIRECT_MAP: u64 = 0xffff_ffd0_0000_0000;
-/// Physical memory in the direct map: RAM that is used, and the devices.
+/// The size in bytes of the physical memory in the direct map: the RAM in use, and the devices.
 pub(crate) const DIRECT_MAP_SIZE: u64 = BOOT_MAP_SIZE;
-/// Physical memory that the boot table maps.
+/// The size in bytes of the physical memory that the boot table maps.
 pub(crate) const BOOT_MAP_SIZE: u64 = 4 << 30;
 /// Bytes of device memory at physical address 0 that need attributes of their own.
 pub(crate) const DEVICES: u64 = 0;
@@ -25,7 +25,7 @@ pub(crate) const DEVICES: u64 = 0;
 pub(crate) const CODE: MappingFlags =
     MappingFlags::READ.union(MappingFlags::WRITE).union(MappingFlags::EXECUTE);
 
-/// Returns the address at which the direct map shows a physical address.
+/// Returns the address of a physical address in the direct map.
 pub(crate) const fn direct(physical: u64) -> u64 {
     DIRECT_MAP + physical
 }

@@ -10,18 +10,18 @@ use super::cpu::MAX_CPUS;
 /// The parts of the machine that the kernel uses. Addresses are physical.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// Ids of the harts: first the one that boots, then as many others as there is room for.
+    /// The ids of the harts: the boot hart first, then the others, up to [`MAX_CPUS`] in total.
     harts: [usize; MAX_CPUS],
     hart_count: usize,
-    /// Counts of the time CSR in a second.
+    /// The frequency of the time CSR in hertz.
     pub(crate) timebase: u64,
-    /// Registers of the 16550 that is the line to the host.
+    /// The address of the registers of the 16550, the serial line to the host.
     pub(crate) uart: usize,
-    /// Its interrupt at the PLIC.
+    /// The number of the 16550's interrupt at the PLIC.
     pub(crate) uart_interrupt: usize,
-    /// Registers of the platform-level interrupt controller.
+    /// The address of the registers of the platform-level interrupt controller (PLIC).
     pub(crate) plic: usize,
-    /// Its context for the supervisor mode of the hart that boots.
+    /// The PLIC's context for the supervisor mode of the boot hart.
     pub(crate) plic_context: usize,
     /// The register that ends QEMU with an exit status (`sifive,test0`).
     pub(crate) test: Option<usize>,
@@ -36,28 +36,28 @@ impl Machine {
 
 static MACHINE: Once<Machine> = Once::new();
 
-/// The machine, once [`init`] has found it. Any context.
+/// Returns the machine; `None` before [`init`]. Any context.
 pub(crate) fn known() -> Option<&'static Machine> {
     MACHINE.get()
 }
 
-/// The machine.
+/// Returns the machine.
 ///
 /// # Panics
-/// Before [`init`].
+/// If [`init`] has not been called.
 pub(crate) fn get() -> &'static Machine {
     known().expect("the device tree has been read")
 }
 
-/// Harts with greater ids do not fit one SBI hart mask; they stay off.
+/// The highest supported hart id. Harts with a higher id do not fit into one SBI hart mask, and are not started.
 const MAX_HART: usize = u64::BITS as usize - 1;
 /// The interrupt by which the PLIC reaches a hart's supervisor mode.
 const SUPERVISOR_EXTERNAL: u32 = 9;
 
-/// Reads the device tree on behalf of the hart that boots. Returns the RAM there is.
+/// Reads the device tree. `boot_hart` is the id of the boot hart. Returns the regions of RAM.
 ///
 /// # Panics
-/// When a part is missing that the kernel cannot do without.
+/// If the device tree does not describe a part that the kernel needs.
 pub(crate) fn init(tree: &Fdt<'_>, boot_hart: usize) -> [Region; BootInfo::MAX_REGIONS] {
     MACHINE.call_once(|| read(tree, boot_hart));
     let mut ram = [Region::EMPTY; BootInfo::MAX_REGIONS];
@@ -100,8 +100,10 @@ fn address(node: FdtNode<'_, '_>) -> Option<usize> {
     node.reg()?.next().map(|region| region.starting_address as usize)
 }
 
-/// A PLIC's contexts are numbered as they come in its `interrupts-extended`: pairs of an interrupt
-/// controller, each hart having its own, and an interrupt there.
+/// Returns the number of the PLIC's context for the supervisor mode of a hart.
+///
+/// The number is the index in the PLIC's property `interrupts-extended`, which is a list of pairs. A pair consists of the
+/// interrupt controller of a hart and the number of an interrupt of that controller.
 fn context(tree: &Fdt<'_>, plic: FdtNode<'_, '_>, hart: usize) -> Option<usize> {
     let controller = tree
         .find_node("/cpus")?

@@ -1,4 +1,4 @@
-//! riscv64: everything the rest of the kernel asks of the machine. QEMU's `virt`, started by OpenSBI.
+//! riscv64: the machine-dependent code that the rest of the kernel uses. The machine is QEMU's `virt`, started by OpenSBI.
 
 pub(crate) mod cpu;
 mod ipi;
@@ -15,7 +15,7 @@ use riscv::register::satp;
 pub(crate) use ipi::{send_rendezvous, stop_others, wake_others};
 pub(crate) use stand_in_freebsd::riscv::TrapFrame;
 
-/// This architecture, as the host's `--arch` names it.
+/// The name of this architecture in the host's option `--arch`.
 pub(crate) const NAME: &str = "riscv64";
 
 /// Addresses for module images.
@@ -32,7 +32,7 @@ pub(crate) const SV39: u64 = (satp::Mode::Sv39 as u64) << 60;
 /// # Safety
 /// The root table at the physical address `root` maps everything in use.
 pub(crate) unsafe fn switch_tables(root: u64) {
-    // SAFETY: the caller guarantees the tables.
+    // SAFETY: the caller guarantees that the new tables map everything in use.
     unsafe { satp::write(satp::Satp::from_bits((SV39 | root >> 12) as usize)) };
     sfence_vma_all();
 }

@@ -42,14 +42,14 @@ pub(crate) fn init() {
 
 /// Claims the pending interrupt; until [`complete`] it is not raised again.
 pub(crate) fn claim() {
-    // SAFETY: `claim_and_complete` is a register of the PLIC, which the direct map shows; reading it claims an interrupt.
+    // SAFETY: `claim_and_complete` is a register of the PLIC, mapped by the direct map. Reading it claims an interrupt.
     let interrupt = unsafe { claim_and_complete().read_volatile() };
     if interrupt != 0 {
         CLAIMED.store(interrupt, Ordering::Release);
     }
 }
 
-/// Lets the interrupt come again, at once if its cause is still there.
+/// Completes the claimed interrupt. The PLIC raises it again at once if its cause still exists.
 pub(crate) fn complete() {
     let interrupt = CLAIMED.swap(0, Ordering::AcqRel);
     if interrupt != 0 {

@@ -2,23 +2,23 @@
 
 use super::{layout, machine};
 
-/// The end of the kernel, for QEMU's exit status.
+/// The reason for which the kernel ends, which determines QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Asked to power off: status 0.
+    /// The host requested power-off: status 0.
     Success,
     /// Panic: status 35.
     Failure,
 }
 
-/// SiFive's test device: fail, with this in the upper half as the status.
+/// The command "fail" of SiFive's test device. The upper half of the written word is the exit status.
 const TEST_FAIL: u32 = 0x3333;
 const FAILURE_STATUS: u32 = 35;
 
 /// Ends QEMU. Any context.
 pub(crate) fn off(exit: Exit) -> ! {
     match exit {
-        // Returns only where it cannot be done.
+        // Returns only if SBI cannot shut the machine down.
         Exit::Success => _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
         Exit::Failure => {
             // OpenSBI uses the same device, but does not give a status.

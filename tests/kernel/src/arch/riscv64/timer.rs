@@ -1,4 +1,4 @@
-//! Time: the time CSR, which all harts have in step, and the periodic interrupt by SBI.
+//! Time: the time CSR, which is synchronous on all harts, and the periodic interrupt, which SBI's timer provides.
 
 use riscv::register::{sie, time};
 use spin::Once;
@@ -15,7 +15,7 @@ fn counter() -> u64 {
     time::read64()
 }
 
-/// Asks for this CPU's next tick.
+/// Programs this CPU's next timer interrupt.
 pub(crate) fn arm() {
     let period = machine::get().timebase / TICK_HZ;
     let armed = sbi_rt::set_timer(counter() + period);

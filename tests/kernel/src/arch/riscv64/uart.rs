@@ -8,8 +8,7 @@ use uart_16550::{BaudRate, Config, Uart16550};
 
 use super::{layout, machine, plic};
 
-/// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
-/// moves the bytes.
+/// The serial port. Its data-ready interrupt only ends the first CPU's sleep; the owner of this value reads and writes the bytes.
 pub(crate) struct Uart(Uart16550<MmioBackend>);
 
 impl Uart {
@@ -19,12 +18,11 @@ impl Uart {
     /// If the address from the device tree has no 16550.
     ///
     /// # Safety
-    /// Two of these must not be used at the same time.
+    /// Only one `Uart` may be in use at a time.
     pub(crate) unsafe fn new() -> Self {
         let registers = layout::direct(machine::get().uart as u64) as *mut u8;
         let registers = NonNull::new(registers).expect("the direct map is not at 0");
-        // SAFETY: the port's registers, mapped by the direct map for good; it is ours, by the caller's
-        // contract ours alone.
+        // SAFETY: the direct map always maps the port's registers. The caller guarantees that no other `Uart` uses them.
         let mut uart = unsafe { Uart16550::new_mmio(registers, 1) }.expect("the stride is valid");
         let config = Config {
             interrupts: IER::DATA_READY,
@@ -40,7 +38,7 @@ impl Uart {
     /// Moves bytes that have arrived into `buffer`, and returns their number.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.0.receive_bytes(buffer);
-        // The interrupt is held back from its arrival until here, for its cause is gone only now.
+        // The handler leaves the interrupt claimed until here, because its cause (unread bytes) exists until they have been read.
         plic::complete();
         length
     }

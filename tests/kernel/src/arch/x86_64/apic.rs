@@ -20,13 +20,13 @@ pub(crate) const WAKE_VECTOR: u8 = 34;
 pub(crate) const UART_VECTOR: u8 = 35;
 /// The local APIC's own errors.
 pub(crate) const ERROR_VECTOR: u8 = 62;
-/// The interrupt that the local APIC raises when another one has vanished; takes no EOI.
+/// The spurious interrupt, which the local APIC raises when a pending interrupt has been withdrawn. Its handler sends no EOI.
 pub(crate) const SPURIOUS_VECTOR: u8 = 63;
 
 /// The serial line's pin on the I/O APIC, edge-triggered and active high as ISA interrupts are.
 const UART_PIN: u8 = 4;
 
-/// Masks everything at the two legacy interrupt controllers, which the firmware left on.
+/// Masks all interrupts of the two legacy interrupt controllers, which the firmware has enabled.
 pub(crate) fn mask_legacy() {
     for port in [0x21, 0xa1] {
         // SAFETY: the mask registers of the two 8259s, which nothing else uses.
@@ -40,12 +40,13 @@ fn local() -> LocalApic {
     builder.timer_vector(TIMER_VECTOR.into()).error_vector(ERROR_VECTOR.into());
     builder.spurious_vector(SPURIOUS_VECTOR.into());
     builder.timer_mode(TimerMode::Periodic).timer_divide(TimerDivide::Div16).timer_initial(0);
-    // SAFETY: every x86-64 CPU has the register; the direct map shows the address in it.
+    // SAFETY: every x86-64 CPU has the APIC base register.
     builder.set_xapic_base(layout::direct(unsafe { xapic_base() }));
     builder.build().expect("every required field is set")
 }
 
-/// Runs `send` with interrupts off, when the last inter-processor interrupt has left: a command can take two registers.
+/// Runs `send` with interrupts off, after the previous inter-processor interrupt has been sent. A command may consist of two
+/// register writes, which must not be interrupted.
 fn send(send: impl FnOnce(&mut LocalApic)) {
     let enabled = cpu::interrupts_off();
     let mut local = local();
@@ -70,7 +71,7 @@ pub(crate) fn id() -> u8 {
     (if has_x2apic() { register } else { register >> 24 }) as u8
 }
 
-/// Returns whether CPUs have x2APIC, which the crate uses then: ids are at another place in the registers.
+/// Returns whether the CPUs have x2APIC. If so, the crate `x2apic` uses it, and ids have a different position in the registers.
 fn has_x2apic() -> bool {
     __cpuid(1).ecx & 1 << 21 != 0
 }
@@ -81,7 +82,7 @@ pub(crate) fn end_of_interrupt() {
     unsafe { local().end_of_interrupt() };
 }
 
-/// Returns the timer counts in the time that `wait` takes.
+/// Runs `wait` and returns the number of timer counts during it.
 pub(crate) fn count_during(wait: impl FnOnce()) -> u32 {
     let mut local = local();
     // SAFETY: the timer is stopped before and afterwards, and takes longer than `wait` to count down.
@@ -114,7 +115,7 @@ pub(crate) fn wake_others() {
     send(|local| unsafe { local.send_ipi_all(WAKE_VECTOR, IpiAllShorthand::AllExcludingSelf) });
 }
 
-/// Stops all other CPUs in any context; their NMI handler looks at the panic flag.
+/// Stops all other CPUs, in whatever context they are: their NMI handler checks the panic flag.
 pub(crate) fn stop_others() {
     // SAFETY: `traps` has a handler for NMIs, with a stack of its own.
     send(|local| unsafe { local.send_nmi_all(IpiAllShorthand::AllExcludingSelf) });
@@ -138,6 +139,7 @@ pub(crate) fn route_uart(io_apic: u64) {
     let mut entry = RedirectionTableEntry::default();
     entry.set_vector(UART_VECTOR);
     entry.set_dest(id());
-    // SAFETY: the direct map shows the I/O APIC's registers, and only this function uses them; `traps` has a handler for the vector.
+    // SAFETY: the direct map maps the I/O APIC's registers, and only this function uses them. `traps` has a handler for the
+    // vector.
     unsafe { IoApic::new(layout::direct(io_apic)).set_table_entry(UART_PIN, entry) };
 }

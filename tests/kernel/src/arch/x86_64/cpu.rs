@@ -13,7 +13,7 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
-/// CPUs there can be.
+/// The maximum number of CPUs.
 pub(crate) const MAX_CPUS: usize = 16;
 /// Index of the interrupt stack (IST) for double faults.
 pub(crate) const DOUBLE_FAULT_IST: u16 = 0;
@@ -32,7 +32,7 @@ struct Local {
     number: u64,
 }
 
-/// Everything the hardware holds pointers to, never freed.
+/// The data of a CPU to which the hardware has pointers. It is never freed.
 struct Tables {
     local: Local,
     tss: TaskStateSegment,
@@ -40,8 +40,8 @@ struct Tables {
     stacks: [UnsafeCell<[u8; IST_STACK]>; 2],
 }
 
-/// Loads segments, task state and the per-CPU pointer of the CPU that runs this, and makes it heed
-/// write protection. Called once by each CPU, before its interrupts go on.
+/// Loads the segments, the task state and the per-CPU pointer of this CPU, and enables write protection in ring 0 (CR0.WP). Each
+/// CPU calls this function once, before it enables interrupts.
 pub(crate) fn init(number: usize) {
     let tables = Box::leak(Box::new(Tables {
         local: Local { number: number as u64 },
@@ -52,7 +52,7 @@ pub(crate) fn init(number: usize) {
     for (slot, stack) in tables.stacks.iter().enumerate() {
         tables.tss.interrupt_stack_table[slot] = VirtAddr::from_ptr(stack.get()) + IST_STACK as u64;
     }
-    // The first entries stay null, so that the selectors are FreeBSD's: a module sees them in frames.
+    // The first entries are null, so that the selectors have the same values as on FreeBSD. Modules see them in trap frames.
     for _ in 1..KERNEL_CS / 8 {
         tables.gdt.append(Descriptor::UserSegment(0));
     }
@@ -62,8 +62,8 @@ pub(crate) fn init(number: usize) {
     assert_eq!(code, SegmentSelector::new(KERNEL_CS / 8, PrivilegeLevel::Ring0));
     assert_eq!(data, SegmentSelector::new(KERNEL_SS / 8, PrivilegeLevel::Ring0));
     tables.gdt.load();
-    // SAFETY: the selectors name entries of the table just loaded, which is never freed; GS's base
-    // is set after its selector could have been changed.
+    // SAFETY: the selectors are those of the table that has just been loaded, and the table is never freed. The base of GS is set
+    // last, because loading a selector could change it.
     unsafe {
         CS::set_reg(code);
         SS::set_reg(data);
@@ -97,7 +97,7 @@ pub(crate) fn interrupts_off() -> bool {
     enabled
 }
 
-/// Goes back to what [`interrupts_off`] returned. Probe context.
+/// Enables interrupts if `enabled`, the result of [`interrupts_off`]. Probe context.
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
         x86_64::instructions::interrupts::enable();
@@ -122,10 +122,10 @@ pub(crate) fn halt() -> ! {
 /// (`sys/amd64/amd64/machdep.c`). To be called with interrupts off.
 ///
 /// # Safety
-/// Until [`restore_wp`], this CPU writes to read-only pages.
+/// Until [`restore_wp`], this CPU can write to read-only pages. The caller must write only to pages that it may change.
 pub(crate) unsafe fn disable_wp() -> bool {
     let flags = Cr0::read();
-    // SAFETY: the caller writes to read-only pages only until `restore_wp`.
+    // SAFETY: the caller guarantees its writes to read-only pages.
     unsafe { Cr0::write(flags - Cr0Flags::WRITE_PROTECT) };
     flags.contains(Cr0Flags::WRITE_PROTECT)
 }
@@ -136,7 +136,7 @@ pub(crate) unsafe fn disable_wp() -> bool {
 /// `was_set` is what [`disable_wp`] returned on this CPU.
 pub(crate) unsafe fn restore_wp(was_set: bool) {
     if was_set {
-        // SAFETY: setting write protection takes a right away, it gives none.
+        // SAFETY: setting write protection only removes the right to write to read-only pages.
         unsafe { Cr0::update(|flags| flags.insert(Cr0Flags::WRITE_PROTECT)) };
     }
 }

@@ -1,5 +1,5 @@
-//! The registers of code that has trapped: FreeBSD's `struct trapframe` (`sys/x86/include/frame.h`), which breakpoint
-//! handlers of modules are given.
+//! The registers of code that has trapped: FreeBSD's `struct trapframe` (`sys/x86/include/frame.h`). The kernel passes it to
+//! breakpoint handlers of modules.
 
 use static_assertions::const_assert_eq;
 

@@ -1,4 +1,4 @@
-//! x86_64: everything the rest of the kernel asks of the machine.
+//! x86_64: the machine-dependent code that the rest of the kernel uses.
 
 pub(crate) mod apic;
 pub(crate) mod cpu;
@@ -15,7 +15,7 @@ use x86_64::structures::paging::PhysFrame;
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
 pub(crate) use frame::TrapFrame;
 
-/// This architecture, as the host's `--arch` names it.
+/// The name of this architecture in the host's option `--arch`.
 pub(crate) const NAME: &str = "x86_64";
 
 /// Addresses for module images: the second GiB of the kernel's part of the address space.
@@ -30,6 +30,6 @@ pub(crate) const SYMBOLS: u64 = 240 << 20;
 /// The root table at the physical address `root` maps everything in use.
 pub(crate) unsafe fn switch_tables(root: u64) {
     let root = PhysFrame::containing_address(PhysAddr::new(root));
-    // SAFETY: the caller guarantees the tables.
+    // SAFETY: the caller guarantees that the new tables map everything in use.
     unsafe { Cr3::write(root, Cr3Flags::empty()) };
 }

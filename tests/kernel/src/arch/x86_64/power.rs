@@ -2,17 +2,17 @@
 
 use x86_64::instructions::port::Port;
 
-/// The end of the kernel, for QEMU's exit status: `(value << 1) | 1`.
+/// The reason for which the kernel ends. QEMU's exit status is `(value << 1) | 1`.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Asked to power off: status 33.
+    /// The host requested power-off: status 33.
     Success = 0x10,
     /// Panic: status 35.
     Failure = 0x11,
 }
 
-/// The `isa-debug-exit` device's port, as the command line places it.
+/// The port of the `isa-debug-exit` device, as set on QEMU's command line.
 const DEBUG_EXIT: u16 = 0xf4;
 
 /// Ends QEMU. Any context.

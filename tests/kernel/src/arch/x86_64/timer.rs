@@ -21,20 +21,20 @@ static FREQUENCY: AtomicU64 = AtomicU64::new(0);
 /// Local APIC timer counts from tick to tick.
 static TICK_PERIOD: AtomicU32 = AtomicU32::new(0);
 
-/// The counter every CPU has and all have in step.
+/// Returns the counter (TSC), which is synchronous on all CPUs.
 fn counter() -> u64 {
     // SAFETY: every x86-64 CPU has the instruction and ring 0 may use it.
     unsafe { _rdtsc() }
 }
 
-/// Lets channel 2 of the PIT count `CALIBRATION_US` down.
+/// Waits for `CALIBRATION_US`, measured by channel 2 of the PIT.
 fn pit_wait() {
     let mut gate = Port::<u8>::new(0x61);
     let mut command = Port::<u8>::new(0x43);
     let mut channel = Port::<u8>::new(0x42);
     let count = PIT_HZ * CALIBRATION_US / 1_000_000;
-    // SAFETY: the PIT and its gate are ours alone; channel 2 drives nothing but the speaker, which
-    // bit 1 keeps quiet.
+    // SAFETY: only this function uses the PIT and its gate. Channel 2 drives only the speaker, and clearing bit 1 of the gate
+    // register disables the speaker.
     unsafe {
         let quiet = gate.read() & !3;
         gate.write(quiet);
@@ -49,7 +49,7 @@ fn pit_wait() {
     }
 }
 
-/// Measures the TSC and the local APIC's timer. Once, by the first CPU.
+/// Measures the frequency of the TSC and of the local APIC's timer. The first CPU calls this function once.
 pub(crate) fn calibrate() {
     let mut counts = 0;
     let ticks = apic::count_during(|| {

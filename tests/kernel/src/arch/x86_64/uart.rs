@@ -6,8 +6,7 @@ use uart_16550::{BaudRate, Config, Uart16550};
 
 const COM1: u16 = 0x3f8;
 
-/// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
-/// moves the bytes.
+/// The serial port. Its data-ready interrupt only ends the first CPU's sleep; the owner of this value reads and writes the bytes.
 pub(crate) struct Uart(Uart16550<PioBackend>);
 
 impl Uart {
@@ -17,7 +16,7 @@ impl Uart {
     /// When there is no 16550 at COM1's address.
     ///
     /// # Safety
-    /// Two of these must not be used at the same time.
+    /// Only one `Uart` may be in use at a time.
     pub(crate) unsafe fn new() -> Self {
         // SAFETY: the caller guarantees that no other code uses COM1.
         let mut uart = unsafe { Uart16550::new_port(COM1) }.expect("COM1's address is valid");

@@ -1,4 +1,4 @@
-//! Symbols that only FreeBSD/arm64 has, and its text.
+//! The symbols that only FreeBSD/arm64 has, and writing to text.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicPtr;
@@ -22,11 +22,11 @@ pub(in crate::freebsd) fn variables() -> [(&'static str, u64); 1] {
 /// 13.0-RELEASE's `arm64_icache_sync_range`, which holds the address of a function (`sys/arm64/include/cpufunc.h`).
 static SYNC_RANGE: AtomicPtr<()> = AtomicPtr::new(arm64_icache_sync_range as *mut ());
 
-/// Stores an address for writing: the address itself if it can be written to, otherwise the place in the direct map
-/// where the same memory can; `false` when there is none.
+/// Stores a writable address of the memory at `address` to `writable`: `address` itself if it is writable, otherwise its alias in
+/// the direct map. Returns `false` if there is none.
 ///
 /// # Safety
-/// `writable` can be written to.
+/// `writable` points to writable memory for a pointer.
 unsafe extern "C" fn arm64_get_writable_addr(
     address: *mut c_void,
     writable: *mut *mut c_void,
@@ -46,7 +46,7 @@ unsafe extern "C" fn arm64_icache_sync_range(address: *mut c_void, length: usize
     unsafe { machine::after_store(address as usize, length) };
 }
 
-/// Writes to a file's text, as `sdt_tracepoint_patch` does: by an alias that can be written to.
+/// Writes to a file's text through a writable alias, as `sdt_tracepoint_patch` does.
 ///
 /// # Safety
 /// The address is mapped text, and no other CPU executes it meanwhile.

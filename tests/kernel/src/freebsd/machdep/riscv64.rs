@@ -1,5 +1,5 @@
-//! Symbols that only FreeBSD/riscv has: none that modules here want. `fence_i()` and its like are inline
-//! (`sys/riscv/include/cpufunc.h`), and text is written by plain stores.
+//! The symbols that only FreeBSD/riscv has, and writing to text. Modules need no such symbols: `fence_i()` and similar functions
+//! are inline (`sys/riscv/include/cpufunc.h`), and plain stores write to text.
 
 use sdt_core::patch::machine;
 

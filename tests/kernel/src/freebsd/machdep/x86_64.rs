@@ -1,4 +1,4 @@
-//! Symbols that only FreeBSD/amd64 has, and its text.
+//! The symbols that only FreeBSD/amd64 has, and writing to text.
 
 use sdt_core::patch::machine;
 

@@ -1,11 +1,10 @@
-//! From QEMU's entry to Rust: exception level 1 with translation off becomes the kernel in the upper
-//! half.
+//! The boot code, from QEMU's entry to Rust. The CPU enters it at exception level 1 with translation off, and leaves it with
+//! translation on, in the upper half of the address space.
 //!
-//! QEMU's `virt` machine starts an ELF kernel on the first CPU at its physical entry point, with the
-//! device tree at the start of RAM; firmware starts the other CPUs when asked to (PSCI), at the second
-//! entry point here. The tables built here map the first two GiB three times (where they are, for the
-//! code that switches translation on; at the direct map; and at the kernel's address) and serve until
-//! [`paging`](crate::paging) has built the real ones.
+//! QEMU's `virt` machine starts an ELF kernel on the first CPU at its physical entry point, with the device tree at the start of
+//! RAM. Firmware starts the other CPUs on request (PSCI), at the entry point `other_start`. The page tables of the boot code map
+//! the first two GiB three times: at their physical address, for the code that switches translation on; in the direct map; and at
+//! the kernel's address. They are in use until [`paging`](crate::paging) has built the final tables.
 
 use core::arch::global_asm;
 
@@ -19,12 +18,12 @@ const MEMORY_TYPES: u64 = 0xff04;
 /// memory, 40 bits of physical address.
 const TRANSLATION: u64 =
     16 | 16 << 16 | 0b11_01_01 << 8 | 0b11_01_01 << 24 | 0b10 << 30 | 0b010 << 32;
-/// SCTLR_EL1: what must be one, translation, both caches, and the check of the stack's alignment.
+/// SCTLR_EL1: the bits that must be one, translation, both caches, and the check of the stack's alignment.
 const CONTROL: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12 | 1 << 3;
 /// A block of device memory, never executed.
 const DEVICE_BLOCK: u64 = 0x0060_0000_0000_0401;
-/// The block of normal memory where RAM begins: read, written, and executed as long as nothing else is
-/// there.
+/// The block of normal memory at the start of RAM: readable, writable, and executable, because the boot tables do not distinguish
+/// code and data.
 const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0705 | DEVICES;
 
 global_asm!(
@@ -122,7 +121,7 @@ other_start:
 unsafe extern "C" fn boot_entry() -> ! {
     match devicetree::boot_info() {
         Some(boot) => crate::start::kernel_main(boot),
-        // Without a memory map there is no heap and hence no way to say anything.
+        // Without a memory map there is no heap, so the kernel cannot send a message.
         None => power::off(power::Exit::Failure),
     }
 }

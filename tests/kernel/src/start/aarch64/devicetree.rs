@@ -13,11 +13,11 @@ const ADDRESS: u64 = 0x4000_0000;
 
 /// The device tree of the machine, if there is one at `address`.
 fn tree(address: u64) -> Option<Fdt<'static>> {
-    // SAFETY: the direct map shows this RAM, and nothing writes to it; the crate checks the tree's header.
+    // SAFETY: the direct map maps this RAM, and no code writes to it. The crate `fdt` checks the tree's header.
     unsafe { Fdt::from_ptr(paging::direct(address) as *const u8) }.ok()
 }
 
-/// Memory, as the kernel's portable part wants to know it.
+/// Returns the RAM regions and the address of the device tree; `None` if there is no device tree.
 pub(super) fn boot_info() -> Option<BootInfo> {
     let mut boot = BootInfo { firmware: ADDRESS, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
     let tree = tree(ADDRESS)?;
@@ -36,7 +36,7 @@ pub(super) struct Machine {
     pub(super) cpus: Vec<u64>,
     /// Physical address of the GIC's distributor.
     pub(super) distributor: u64,
-    /// Physical address of its first redistributor.
+    /// The physical address of the GIC's first redistributor.
     pub(super) redistributors: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Starts QEMU's `virt`, as it starts an ELF file.
+//! Starts the kernel on QEMU's `virt` machine, which has loaded it as an ELF file.
 
 mod boot;
 mod devicetree;
@@ -16,13 +16,13 @@ use crate::arch::layout::Format;
 use crate::arch::{STACK_BIT, cpu, gic, timer};
 use crate::{paging, traps};
 
-/// Address of the stacks, each in the upper half of its slot with nothing mapped in the lower half, which
-/// [`STACK_BIT`] tells apart.
+/// The address of the stacks. Each stack is the upper half of a slot, whose lower half is not mapped. [`STACK_BIT`] of an address
+/// distinguishes the two halves.
 const STACK_SPACE: u64 = 0xffff_0000_8000_0000;
 const STACK_PAGES: usize = 32;
 const_assert_eq!((STACK_PAGES * PAGE).trailing_zeros(), STACK_BIT);
 
-/// Stops using the boot tables of the lower half on the CPU that runs this, which uses the kernel's tables for the upper half.
+/// Makes this CPU stop using the boot tables for the lower half. It already uses the kernel's tables for the upper half.
 fn leave_lower_half() {
     TCR_EL1.modify(TCR_EL1::EPD0::DisableTTBR0Walks);
     isb(SY);
@@ -32,7 +32,7 @@ fn leave_lower_half() {
 /// Maps the stack of a CPU and returns its top.
 ///
 /// # Panics
-/// When memory is out.
+/// If there is not enough memory.
 fn new_stack(number: usize) -> u64 {
     let size = (STACK_PAGES * PAGE) as u64;
     let bottom = STACK_SPACE + number as u64 * 2 * size + size;
@@ -40,12 +40,12 @@ fn new_stack(number: usize) -> u64 {
     bottom + size
 }
 
-/// Sets up the first CPU and its memory, and goes on in `main` on a stack with nothing mapped below it.
-/// The heap is ready.
+/// Initialises the first CPU and the page tables, and calls `main` on a new stack with a guard page. The heap has been
+/// initialised.
 pub(super) fn init_first(main: extern "C" fn() -> !) -> ! {
     paging::init();
     let stack = new_stack(0);
-    // SAFETY: a fresh stack; nothing on the old one is used again.
+    // SAFETY: the stack is new, and no code uses the old stack afterwards, because `main` does not return.
     unsafe { switch_stack(stack, main) }
 }
 
@@ -64,11 +64,11 @@ extern "C" fn on_own_stack(main: extern "C" fn() -> !) -> ! {
     main()
 }
 
-/// Finds the interrupt controller and the CPUs, starts the timer and the other CPUs. Returns how many
-/// CPUs there are. Interrupts are still off on this one.
+/// Finds the interrupt controller and the CPUs, and starts the timer and the other CPUs. Returns the number of CPUs. Interrupts
+/// are still off on this CPU.
 ///
 /// # Panics
-/// When the machine is not as expected or a CPU does not start.
+/// If the machine is not supported, or a CPU does not start.
 pub(super) fn init_machine(device_tree: u64) -> usize {
     let mut machine = devicetree::machine(device_tree);
     gic::init(machine.distributor, machine.redistributors, machine.cpus.len());

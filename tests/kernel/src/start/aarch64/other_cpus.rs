@@ -10,10 +10,10 @@ use crate::arch::layout::KERNEL_BASE;
 use crate::arch::{cpu, gic, timer};
 use crate::{exec, paging, traps};
 
-/// Time limit for a CPU to come up.
+/// The time limit for the start of a CPU, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// The CPU that is being started says here that it is there.
+/// Whether the CPU that is being started runs. That CPU sets it.
 static UP: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
@@ -26,9 +26,9 @@ unsafe extern "C" {
 struct Start {
     /// Physical address of the kernel's root table.
     root: u64,
-    /// Top of the CPU's stack.
+    /// The top of the CPU's stack.
     stack: u64,
-    /// Its number.
+    /// The number of the CPU.
     number: u64,
 }
 
@@ -37,19 +37,19 @@ fn other_entry() -> u64 {
     &raw const other_start as u64 - KERNEL_BASE
 }
 
-/// Starts the CPUs with these MPIDR affinities, one after the other, numbered from 1. Returns how many
-/// CPUs there are now, the first one included.
+/// Starts the CPUs with these MPIDR affinities, one after the other, and numbers them from 1. Returns the number of CPUs,
+/// including the first.
 ///
 /// # Panics
-/// When a CPU does not come up within some seconds.
+/// If a CPU does not start within [`START_TIMEOUT_NS`].
 pub(super) fn start(affinities: &[u64]) -> usize {
     for (index, &affinity) in affinities.iter().enumerate() {
         let number = index + 1;
         let start = Start { root: paging::root(), stack: new_stack(number), number: number as u64 };
         let context = paging::physical(&raw const start as u64).expect("stacks are mapped");
         UP.store(false, Ordering::Release);
-        // The other CPU reads it with its caches on; what it reads must have left the store buffer.
-        // SAFETY: a barrier.
+        // The other CPU reads `start` with its caches on. The barrier waits until the stores to `start` are visible to it.
+        // SAFETY: a barrier changes no memory and no registers.
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
         psci::cpu_on::<Hvc>(affinity, other_entry(), context)
             .unwrap_or_else(|error| panic!("CPU {number} (MPIDR {affinity:#x}): {error}"));

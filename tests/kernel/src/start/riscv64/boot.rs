@@ -1,11 +1,12 @@
-//! From OpenSBI to Rust: supervisor mode with paging off becomes Sv39 with the kernel in the upper half.
+//! The boot code, from OpenSBI to Rust. A hart enters it in supervisor mode with paging off, and leaves it with Sv39 paging, in
+//! the upper half of the address space.
 //!
-//! The interface is Linux's (`Documentation/arch/riscv/boot.rst`), which OpenSBI follows: a0 holds the
-//! hart's id, a1 the physical address of the device tree, satp is 0; the other harts are stopped (SBI
-//! HSM). The table built here maps RAM's first GiB at the kernel's address and the first 4 GiB at the
-//! direct map, and serves until [`paging`](crate::paging) has built the real ones.
+//! The interface is that of Linux (`Documentation/arch/riscv/boot.rst`), which OpenSBI follows: a0 holds the hart's id, a1 the
+//! physical address of the device tree, and satp is 0. The other harts are stopped (SBI HSM). The page table of the boot code
+//! maps the first GiB of RAM at the kernel's address, and the first 4 GiB of physical memory in the direct map. It is in use
+//! until [`paging`](crate::paging) has built the final tables.
 //!
-//! Only the first hart that arrives at `start` boots; [`super::harts`] handles the others.
+//! Only the first hart at `start` boots; [`super::harts`] handles the other harts.
 
 use core::arch::global_asm;
 
@@ -19,7 +20,7 @@ use crate::paging;
 /// Physical start of RAM, in which the kernel is.
 const RAM: u64 = 0x8000_0000;
 
-/// Entries of the root table per GiB, from the start of the upper half's first entry on.
+/// Returns the index of the root table's entry for an address. An entry maps 1 GiB.
 const fn slot(address: u64) -> u64 {
     address >> 30 & 511
 }
@@ -123,8 +124,8 @@ early_trap:
 /// Called once, by the code above, with what the firmware passed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn boot_entry(hart: usize, device_tree: u64) -> ! {
-    // SAFETY: the firmware put the device tree into RAM, which the boot table maps at DIRECT_MAP. It is not
-    // looked at any more when the heap, which it may be in, is made.
+    // SAFETY: the firmware has stored the device tree in RAM, which the boot table maps at DIRECT_MAP. The heap may overwrite the
+    // tree, but it is initialised only after the last use of the tree.
     let tree = unsafe { Fdt::from_ptr(paging::direct(device_tree) as *const u8) };
     let ram = match tree {
         Ok(tree) => machine::init(&tree, hart),

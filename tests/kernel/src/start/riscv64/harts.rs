@@ -1,8 +1,8 @@
 //! Starting the other CPUs: SBI's hart state management.
 //!
-//! OpenSBI before 1.3 may start a hart at the kernel's `start` instead: it marks the hart as started before it writes down
-//! where (`sbi_hsm_hart_start` in lib/sbi/sbi_hsm.c of 1.1 and 1.2), and a hart that looks between the two, since the host
-//! was busy until then, finds the address that the first hart got. `start` sends it to `hart_misled`.
+//! OpenSBI before 1.3 may start a hart at the kernel's `start` instead of `hart_start`. It marks the hart as started before it
+//! stores the start address (`sbi_hsm_hart_start` in lib/sbi/sbi_hsm.c of 1.1 and 1.2). If the hart checks the mark between these
+//! two steps, which can happen on a busy host, it uses the start address of the first hart. `start` then jumps to `hart_misled`.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -12,7 +12,7 @@ use super::Stack;
 use crate::arch::{cpu, machine, timer};
 use crate::{exec, paging, traps};
 
-/// Time limit for a CPU to come up.
+/// The time limit for the start of a CPU, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// Parameters of a CPU that is being started; a1 holds their physical address.
@@ -69,20 +69,20 @@ unsafe extern "C" {
 /// Physical address of the variables of the CPU that is being started.
 static STARTING: AtomicU64 = AtomicU64::new(0);
 
-/// The CPU that is being started says here that it has taken the variables.
+/// Whether the CPU that is being started has read the variables. That CPU sets it.
 static UP: AtomicBool = AtomicBool::new(false);
 
-/// Starts all harts but the first, one after the other, numbered from 1. Returns how many CPUs there
-/// are now, the first one included.
+/// Starts all harts except the first, one after the other, and numbers them from 1. Returns the number of CPUs, including the
+/// first.
 ///
 /// # Panics
-/// When a CPU does not come up within some seconds.
+/// If a CPU does not start within [`START_TIMEOUT_NS`].
 pub(super) fn start_others() -> usize {
     let harts = machine::get().harts();
     let entry = paging::kernel_physical(&raw const hart_start as u64);
     for (number, &hart) in harts.iter().enumerate().skip(1) {
         let stack = Stack::new(number);
-        // At the top of its own stack, which is empty.
+        // The variables are at the top of the CPU's new stack, which is still empty.
         let at = stack.top - size_of::<Variables>() as u64;
         let variables = Variables {
             root: paging::root(),

@@ -1,4 +1,4 @@
-//! Starts QEMU's `virt`, which OpenSBI has started before.
+//! Starts the kernel on QEMU's `virt` machine, after OpenSBI.
 
 mod boot;
 mod harts;
@@ -10,16 +10,17 @@ use stand_in_base::image::PAGE;
 use crate::arch::{cpu, plic, timer};
 use crate::{paging, traps};
 
-/// Address of the stacks, each with an unmapped page below it. They are below everything else that a stack pointer may point to.
+/// The address of the stacks. There is an unmapped page below each stack. All other stacks (boot and emergency) are at higher
+/// addresses.
 const STACK_SPACE: u64 = 0xffff_ffc0_0000_0000;
 const STACK_PAGES: usize = 32;
 
 /// The stack of a hart.
 #[derive(Clone, Copy, Debug)]
 struct Stack {
-    /// Lowest address.
+    /// The lowest address of the stack.
     bottom: u64,
-    /// First address behind it.
+    /// The first address after the stack.
     top: u64,
 }
 
@@ -27,7 +28,7 @@ impl Stack {
     /// Maps the stack of a CPU.
     ///
     /// # Panics
-    /// When memory is out.
+    /// If there is not enough memory.
     fn new(number: usize) -> Self {
         let slot = ((STACK_PAGES + 1) * PAGE) as u64;
         let bottom = STACK_SPACE + number as u64 * slot + PAGE as u64;
@@ -36,14 +37,14 @@ impl Stack {
     }
 }
 
-/// Sets up the first CPU and its memory, and goes on in `main` on a stack with a guard page. The heap
-/// is ready.
+/// Initialises the first CPU and the page tables, and calls `main` on a new stack with a guard page. The heap has been
+/// initialised.
 pub(super) fn init_first(main: extern "C" fn() -> !) -> ! {
     paging::init();
     let stack = Stack::new(0);
     cpu::init(0, stack.bottom);
     traps::init();
-    // SAFETY: a fresh stack; nothing on the old one is used again.
+    // SAFETY: the stack is new, and no code uses the old stack afterwards, because `main` does not return.
     unsafe { switch_stack(stack.top, main) }
 }
 
@@ -54,11 +55,11 @@ unsafe extern "C" fn switch_stack(top: u64, main: extern "C" fn() -> !) -> ! {
     naked_asm!("mv sp, a0", "li s0, 0", "li ra, 0", "jr a1")
 }
 
-/// Starts the timer, the serial line's interrupt and the other CPUs; the boot code has read the device
-/// tree. Returns how many CPUs there are. Interrupts are still off on this one.
+/// Starts the timer, the serial line's interrupt and the other CPUs. The boot code has read the device tree. Returns the number
+/// of CPUs. Interrupts are still off on this CPU.
 ///
 /// # Panics
-/// When a CPU does not start.
+/// If a CPU does not start.
 pub(super) fn init_machine(_device_tree: u64) -> usize {
     timer::start();
     plic::init();

@@ -23,7 +23,7 @@ pub(super) struct Controllers {
 /// Reads the MADT of the machine whose root pointer is at the physical address `rsdp`.
 ///
 /// # Panics
-/// A table is missing or damaged.
+/// If a table is missing or damaged.
 pub(super) fn controllers(rsdp: u64) -> Controllers {
     // SAFETY: the boot protocol passed the address; the crate checks signature and checksum of every table.
     let tables = unsafe { AcpiTables::from_rsdp(DirectMap, rsdp as usize) };
@@ -41,7 +41,7 @@ pub(super) fn controllers(rsdp: u64) -> Controllers {
     Controllers { io_apic: io_apic.into(), processors }
 }
 
-/// Shows the crate physical memory in the direct map.
+/// Lets the crate `acpi` access physical memory through the direct map.
 #[derive(Clone, Copy)]
 struct DirectMap;
 

@@ -13,7 +13,7 @@ use crate::{exec, paging, traps};
 /// The page for the start code: below 1 MiB, unused by the firmware.
 const START_PAGE: u8 = 8;
 const START: u64 = (START_PAGE as u64) << 12;
-/// Time limit for a CPU to come up.
+/// The time limit for the start of a CPU, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 global_asm!(
@@ -109,11 +109,11 @@ const_assert!(size_of::<Variables>() == 40);
 /// Whether the CPU that is being started has read the variables.
 static UP: AtomicBool = AtomicBool::new(false);
 
-/// Starts the CPUs with these local APIC ids, one after the other, numbered from 1. Returns how many
-/// CPUs there are now, the first one included.
+/// Starts the CPUs with these local APIC ids, one after the other, and numbers them from 1. Returns the number of CPUs, including
+/// the first.
 ///
 /// # Panics
-/// When a CPU does not come up within some seconds.
+/// If a CPU does not start within [`START_TIMEOUT_NS`].
 pub(super) fn start_others(ids: &[u8]) -> usize {
     let code = &raw const ap_start;
     let length = &raw const ap_end as usize - code as usize;
@@ -160,7 +160,7 @@ unsafe extern "C" fn ap_main(number: u64) -> ! {
     exec::work_forever()
 }
 
-/// The local APIC ids in the machine's ACPI table but this CPU's, at most as many as there is room for.
+/// Returns the local APIC ids of the other CPUs in `processors`, at most `MAX_CPUS - 1`.
 pub(super) fn others(processors: &[u8]) -> Box<[u8]> {
     let own = apic::id();
     processors.iter().copied().filter(|&id| id != own).take(cpu::MAX_CPUS - 1).collect()

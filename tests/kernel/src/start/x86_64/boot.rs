@@ -1,11 +1,10 @@
-//! From QEMU's PVH entry to Rust: 32-bit protected mode with paging off becomes long mode with the
-//! kernel at the top 2 GiB.
+//! The boot code, from QEMU's PVH entry to Rust. The CPU enters it in 32-bit protected mode with paging off, and leaves it in
+//! long mode, in the top 2 GiB of the address space.
 //!
-//! The interface is Xen's `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`:
-//! EBX holds the physical address of `hvm_start_info`, flat segments are loaded, everything else is
-//! undefined. The tables built here map the first GiB three times (at 0 for the code that switches
-//! paging on, at the direct map, and at the kernel's address) and serve until [`paging`](crate::paging) has
-//! built the real ones.
+//! The interface is that of Xen (`docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`): EBX holds the
+//! physical address of `hvm_start_info`, flat segments are loaded, everything else is undefined. The page tables of the boot code
+//! map the first GiB three times: at 0 for the code that switches paging on, in the direct map, and at the kernel's address. They
+//! are in use until [`paging`](crate::paging) has built the final tables.
 
 use core::arch::global_asm;
 
@@ -140,17 +139,17 @@ pvh_start:
 /// Called once, by the code above, with the address that the loader passed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn boot_entry(start_info: u64) -> ! {
-    // SAFETY: the boot tables map the first GiB at DIRECT_MAP and the loader put the structure there.
+    // SAFETY: the boot tables map the first GiB at DIRECT_MAP, and the loader has stored the structure in the first GiB.
     let info = unsafe { (direct(start_info) as *const StartInfo).read_unaligned() };
     if info.magic != START_MAGIC || info.version < 1 {
-        // Without a memory map there is no heap and hence no way to say anything.
+        // Without a memory map there is no heap, so the kernel cannot send a message.
         crate::arch::power::off(crate::arch::power::Exit::Failure);
     }
     let mut boot = BootInfo { firmware: info.rsdp, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
     let map = direct(info.memmap) as *const MemmapEntry;
     let mut slots = boot.ram.iter_mut();
     for index in 0..info.memmap_entries as usize {
-        // SAFETY: the loader says the table has that many entries.
+        // SAFETY: by the boot protocol, the table has `memmap_entries` entries.
         let entry = unsafe { map.add(index).read_unaligned() };
         if entry.kind == MEMMAP_RAM
             && let Some(slot) = slots.next()

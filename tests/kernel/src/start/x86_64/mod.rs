@@ -1,4 +1,4 @@
-//! Starts QEMU's PC, by the PVH protocol.
+//! Starts the kernel on QEMU's PC, by the PVH protocol.
 
 mod acpi;
 mod ap;
@@ -18,7 +18,7 @@ const STACK_PAGES: usize = 32;
 /// Maps the stack of a CPU and returns its top.
 ///
 /// # Panics
-/// When memory is out.
+/// If there is not enough memory.
 fn new_stack(number: usize) -> u64 {
     let slot = ((STACK_PAGES + 1) * PAGE) as u64;
     let bottom = STACK_SPACE + number as u64 * slot + PAGE as u64;
@@ -26,14 +26,14 @@ fn new_stack(number: usize) -> u64 {
     bottom + (STACK_PAGES * PAGE) as u64
 }
 
-/// Sets up the first CPU and its memory, and goes on in `main` on a stack with a guard page. The heap
-/// is ready.
+/// Initialises the first CPU and the page tables, and calls `main` on a new stack with a guard page. The heap has been
+/// initialised.
 pub(super) fn init_first(main: extern "C" fn() -> !) -> ! {
     paging::init();
     cpu::init(0);
     traps::init();
     let stack = new_stack(0);
-    // SAFETY: a fresh stack; nothing on the old one is used again.
+    // SAFETY: the stack is new, and no code uses the old stack afterwards, because `main` does not return.
     unsafe { switch_stack(stack, main) }
 }
 
@@ -44,11 +44,11 @@ unsafe extern "C" fn switch_stack(top: u64, main: extern "C" fn() -> !) -> ! {
     naked_asm!("mov rsp, rdi", "xor ebp, ebp", "call rsi", "ud2")
 }
 
-/// Finds the interrupt controllers and the CPUs, calibrates time, starts the timer and the other CPUs.
-/// Returns how many CPUs there are. Interrupts are still off on this one.
+/// Finds the interrupt controllers and the CPUs, calibrates the timers, and starts the timer and the other CPUs. Returns the
+/// number of CPUs. Interrupts are still off on this CPU.
 ///
 /// # Panics
-/// When the firmware's tables are not there or a CPU does not start.
+/// If a table of the firmware is missing, or a CPU does not start.
 pub(super) fn init_machine(rsdp: u64) -> usize {
     let controllers = acpi::controllers(rsdp);
     apic::mask_legacy();

@@ -1,4 +1,4 @@
-//! Probes of a crate that does not depend on `sdt-core`, but on one that hands it on.
+//! Probes of a crate that does not depend on `sdt-core`, but on a crate that re-exports it.
 
 use core::ffi::CStr;
 
@@ -6,7 +6,7 @@ use facade::sdt;
 use facade::sdt::arg::CType;
 use facade::sdt::{sdt_enabled, sdt_probe, sdt_provider};
 
-/// Not the crate of that name.
+/// A module with the name of the crate `sdt_core`, which the macros must not use.
 pub mod sdt_core {}
 
 sdt_provider! {
@@ -25,7 +25,7 @@ sdt_provider! {
 sdt_provider!(crate = facade::sdt; open);
 
 mod below {
-    // By paths that mean something here only.
+    // The paths of these providers are relative to this module.
     facade::sdt::sdt_provider! { crate = self::named; by_self { fn fired(); } }
     facade::sdt::sdt_provider! { crate = super::sdt; pub(super) by_super { fn fired(); } }
     facade::sdt::sdt_provider! { crate = facade::sdt; pub(self) by_crate { fn fired(); } }

@@ -1,4 +1,4 @@
-//! The records that came of it.
+//! Checks the records of the probes that this crate and its facade declare.
 
 use facade::sdt::__private::record::PROBES;
 

@@ -1,5 +1,5 @@
-//! The companion of the test module on illumos: when that is built with a provider of its own, its probes are there
-//! while this module is loaded. See `sdt_core::illumos::companion`.
+//! The companion of the test module on illumos, for the provider route: the module's probes exist while the companion is loaded.
+//! See `sdt_core::illumos::companion`.
 #![cfg_attr(not(test), no_std)]
 #![cfg(target_os = "illumos")]
 

@@ -1,4 +1,4 @@
-//! Linkers of other releases.
+//! Tests of linkers that behave like other FreeBSD releases.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn linker_of(version: i32) -> Linker<Machine> {
     linker
 }
 
-/// A module that was built for a release, with a SYSINIT.
+/// Builds a module for a release, with a SYSINIT.
 fn built_for(version: i32) -> ModuleBuilder {
     let ceiling = (version / 100_000 + 1) * 100_000 - 1;
     ModuleBuilder::of(Release::new(version.cast_unsigned()).unwrap())
@@ -39,7 +39,7 @@ fn a_module_loads_in_its_release_and_no_other() {
             linker.assert_empty();
         }
     }
-    // A later kernel of the same major release will do, an earlier one will not.
+    // A later kernel of the same major release loads the module, an earlier kernel refuses it.
     linker_of(1_404_500).load("one.ko", &built_for(1_404_000).finish()).unwrap();
     let earlier = linker_of(1_403_000).load("one.ko", &built_for(1_404_000).finish());
     assert!(matches!(earlier, Err(Refusal::Dependency { .. })));
@@ -47,7 +47,8 @@ fn a_module_loads_in_its_release_and_no_other() {
 
 #[test]
 fn records_of_another_size_are_not_what_they_were() {
-    // It claims to be for 14, with the SYSINITs of 13: where the function should be is the argument.
+    // The file claims to be for FreeBSD 14 but has the SYSINIT records of 13: at the offset at which 14 has the function, 13 has
+    // the argument.
     let file = ModuleBuilder::of(Release::new(1_302_000).unwrap())
         .depend("kernel", [1_404_000, 1_404_000, 1_499_999])
         .module("one", 8)

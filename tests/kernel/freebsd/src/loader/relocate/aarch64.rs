@@ -1,21 +1,21 @@
-//! ARM64: `elf_reloc_internal` of `sys/arm64/arm64/elf_machdep.c`. It does the same relocations, except for
-//! R_AARCH64_IRELATIVE, whose resolver would run before the module is in place.
+//! ARM64: the relocations of `elf_reloc_internal` in `sys/arm64/arm64/elf_machdep.c`, except R_AARCH64_IRELATIVE, whose resolver
+//! would run before the module is mapped.
 
 use object_core::elf::{self, RelocationType};
 
 use super::{Field, Relocation, RelocationError, distance};
 
-/// Bits that an instruction has for a distance in words, and where.
+/// The masks of the branch distance (in words) in the instructions.
 const BRANCH_26: u32 = 0x03ff_ffff;
 const BRANCH_19: u32 = 0x00ff_ffe0;
 const BRANCH_14: u32 = 0x0007_ffe0;
 
-/// Returns whether a relocation looks at its symbol at all.
+/// Returns whether a relocation of this type uses its symbol.
 pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
     !matches!(kind, elf::R_AARCH64_NONE | elf::R_AARCH64_RELATIVE | elf::R_AARCH64_IRELATIVE)
 }
 
-/// Whether the machine's loader knows the type.
+/// Checks that FreeBSD's loader for arm64 supports the relocation type.
 pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationError> {
     match kind {
         elf::R_AARCH64_NONE
@@ -32,7 +32,7 @@ pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationErro
     }
 }
 
-/// Does one relocation of a type that is known. `rest` is the segment's memory from the field on.
+/// Applies one relocation of a supported type. `rest` is the memory from the start of the field to the end of its segment.
 pub(in super::super) fn apply(
     relocation: &Relocation,
     rest: &mut [u8],

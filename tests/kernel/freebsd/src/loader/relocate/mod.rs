@@ -10,14 +10,14 @@ pub(super) mod x86_64;
 use object_core::elf::RelocationType;
 use thiserror::Error;
 
-/// One relocation, its symbol found.
+/// A relocation whose symbol has been resolved.
 #[derive(Clone, Copy, Debug)]
 pub struct Relocation {
-    /// Its type, by the machine's number.
+    /// The type, a number whose meaning depends on the machine.
     pub kind: RelocationType,
-    /// Address of the field.
+    /// The address of the field.
     pub place: u64,
-    /// The symbol's address.
+    /// The address of the symbol; 0 if the type does not use it.
     pub symbol: u64,
     /// The constant to add.
     pub addend: i64,
@@ -25,7 +25,7 @@ pub struct Relocation {
     pub base: u64,
 }
 
-/// Why a relocation cannot be done.
+/// Why a relocation cannot be applied.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -47,18 +47,18 @@ pub enum RelocationError {
 /// The change to a field.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// It stays.
+    /// The field keeps its value.
     Nothing,
-    /// 64 bits.
+    /// A new value of 64 bits.
     Word(u64),
-    /// 32 bits that are to be sign-extended.
+    /// A new signed value, which must fit into 32 bits.
     Long(i128),
-    /// Some bits of an instruction: those of `mask`.
+    /// New values for the bits in `mask` of an instruction.
     Bits { mask: u32, bits: u32 },
 }
 
 impl Field {
-    /// Stores it at the start of `rest`.
+    /// Stores the change at the start of `rest`.
     fn store(self, rest: &mut [u8]) -> Result<(), RelocationError> {
         match self {
             Self::Nothing => Ok(()),
@@ -82,8 +82,8 @@ impl Field {
     }
 }
 
-/// The distance from the field to `symbol + addend`, if it fits `bits` bits with a sign and is a
-/// multiple of `alignment`.
+/// Returns the distance from the field to `symbol + addend`. Fails if the distance does not fit into `bits` bits with a sign, or
+/// is not a multiple of `alignment`.
 fn distance(relocation: &Relocation, bits: u32, alignment: i128) -> Result<i64, RelocationError> {
     let Relocation { symbol, addend, place, .. } = *relocation;
     let distance = i128::from(symbol) + i128::from(addend) - i128::from(place);

@@ -1,20 +1,19 @@
 //! RISC-V: `elf_reloc_internal` of `sys/riscv/riscv/elf_machdep.c`.
 //!
-//! That function knows relocations of instructions too, but none that it does can work: JAL and CALL it
-//! refuses at any distance, which it compares without a sign, and the others it does not check for range,
-//! and no address of a module is in theirs. Position-independent code has none of them; a file that has
-//! one is refused.
+//! That function also has code for relocations of instructions, but this code does not work. It always refuses JAL and CALL,
+//! because it compares the distance as an unsigned number. It does not check the range of the other types, and addresses of
+//! modules are never in that range. Position-independent code contains no such relocations; this loader refuses a file with one.
 
 use object_core::elf::{self, RelocationType};
 
 use super::{Field, Relocation, RelocationError};
 
-/// Returns whether a relocation looks at its symbol at all.
+/// Returns whether a relocation of this type uses its symbol.
 pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
     !matches!(kind, elf::R_RISCV_NONE | elf::R_RISCV_RELATIVE)
 }
 
-/// Whether the machine's loader knows the type.
+/// Checks that this loader supports the relocation type on RISC-V.
 pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationError> {
     match kind {
         elf::R_RISCV_NONE | elf::R_RISCV_64 | elf::R_RISCV_JUMP_SLOT | elf::R_RISCV_RELATIVE => {
@@ -24,7 +23,7 @@ pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationErro
     }
 }
 
-/// Does one relocation of a type that is known. `rest` is the segment's memory from the field on.
+/// Applies one relocation of a supported type. `rest` is the memory from the start of the field to the end of its segment.
 pub(in super::super) fn apply(
     relocation: &Relocation,
     rest: &mut [u8],

@@ -1,16 +1,16 @@
-//! AMD64: `elf_reloc_internal` of `sys/amd64/amd64/elf_machdep.c`. It does the same relocations, except for
-//! R_X86_64_IRELATIVE, which no ET_REL file has.
+//! AMD64: the relocations of `elf_reloc_internal` in `sys/amd64/amd64/elf_machdep.c`, except R_X86_64_IRELATIVE, which does not
+//! occur in ET_REL files.
 
 use object_core::elf::{self, RelocationType};
 
 use super::{Field, Relocation, RelocationError};
 
-/// Returns whether a relocation looks at its symbol at all.
+/// Returns whether a relocation of this type uses its symbol.
 pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
     !matches!(kind, elf::R_X86_64_NONE | elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE)
 }
 
-/// Whether the machine's loader knows the type.
+/// Checks that FreeBSD's loader for amd64 supports the relocation type.
 pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationError> {
     match kind {
         elf::R_X86_64_NONE
@@ -27,7 +27,7 @@ pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationErro
     }
 }
 
-/// Does one relocation of a type that is known. `rest` is the section's memory from the field on.
+/// Applies one relocation of a supported type. `rest` is the memory from the start of the field to the end of its section.
 pub(in super::super) fn apply(
     relocation: &Relocation,
     rest: &mut [u8],

@@ -8,13 +8,14 @@ use object_core::elf::{self, Dyn64, Rela64, Sym64};
 use super::super::error::LoadError;
 use super::{Word, entries};
 
-/// The tables that the loader looks at. All ranges are inside the file's memory.
+/// The tables that the loader uses. All ranges are inside the file's memory.
 #[derive(Debug)]
 pub(super) struct Dynamic {
     pub(super) symbols: Range<usize>,
     pub(super) names: Range<usize>,
-    /// Buckets of the hash table, and for each symbol the next one in its bucket.
+    /// The buckets of the hash table: for each bucket, the index of its first symbol.
     pub(super) buckets: Range<usize>,
+    /// The chains of the hash table: for each symbol, the index of the next symbol in its bucket.
     pub(super) chains: Range<usize>,
     /// DT_RELA and DT_JMPREL.
     pub(super) relocations: [Range<usize>; 2],
@@ -22,7 +23,7 @@ pub(super) struct Dynamic {
     pub(super) destructors: Option<Range<usize>>,
 }
 
-/// Addresses and sizes as they stand there.
+/// The addresses and sizes in the dynamic section, not yet checked.
 #[derive(Default)]
 struct Values {
     hash: Option<u64>,
@@ -65,7 +66,7 @@ impl Dynamic {
         Ok(Self {
             buckets: range(memory, first, buckets * word).ok_or(outside.clone())?,
             chains: range(memory, first + buckets * word, chains * word).ok_or(outside)?,
-            // As many symbols as there are chains.
+            // The number of symbols is the number of chains.
             symbols: table(values.symbols, chains * symbol, "symbol table")?,
             names: table(
                 values.names,

@@ -29,7 +29,7 @@ use stand_in_base::image::{Image, Segment};
 const START: &str = "__start_";
 const STOP: &str = "__stop_";
 
-/// An ET_DYN file in its memory, not yet relocated.
+/// An ET_DYN file whose segments have been loaded into a buffer but not relocated.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     machine: Machine,
@@ -68,13 +68,12 @@ impl<'a> Shared<'a> {
         Ok(Self { machine, bytes, segments, loaded, dynamic, debug })
     }
 
-    /// Bytes that the image takes.
+    /// Returns the size of the image in bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Does all relocations for the address `base`, with symbols that the file does not define coming from
-    /// `lookup`.
+    /// Applies all relocations for the address `base`. `lookup` returns the address of a symbol that the file does not define.
     pub(super) fn link(
         &self,
         base: u64,
@@ -165,14 +164,13 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// `link_elf_lookup_symbol`: the global symbol of this name that the file defines, by its hash
-    /// table.
+    /// Finds a global symbol that the file defines, in the hash table (`link_elf_lookup_symbol`).
     fn find(&self, name: &str) -> Option<&Sym64<LE>> {
         let mut index = *entries::<Word>(&self.bytes, &self.dynamic.buckets).get(
             (elf::hash(name.as_bytes()) as usize).checked_rem(self.dynamic.buckets.len() / 4)?,
         )?;
         let chains = entries::<Word>(&self.bytes, &self.dynamic.chains);
-        // A chain has no more links than there are symbols, or it goes round in circles.
+        // A chain with more links than symbols is a cycle, so the number of steps is limited.
         for _ in 0..chains.len() {
             let number = index.get(LE) as usize;
             let symbol = self.symbols().get(number).filter(|_| number != 0)?;
@@ -195,8 +193,8 @@ impl<'a> Shared<'a> {
         Ok(base + value)
     }
 
-    /// `link_elf_lookup_set`: a set is what lies between its `__start_` and `__stop_` symbols, which
-    /// are looked for in the dynamic symbols and then in the debugger's.
+    /// Finds the linker sets (`link_elf_lookup_set`). A set is the range from its `__start_` symbol to its `__stop_` symbol. Both
+    /// are searched in the dynamic symbol table first, and then in the one for debuggers.
     fn sets(&self) -> Result<Vec<Set>, LoadError> {
         let own = SymbolTable { symbols: self.symbols(), names: self.names() };
         let mut edges: BTreeMap<String, u64> = BTreeMap::new();
@@ -230,8 +228,8 @@ impl<'a> Shared<'a> {
         Ok(sets)
     }
 
-    /// The functions that debuggers know, as `link_elf_each_function_nameval` finds them for fbt: also those that are not
-    /// defined, if their symbols have a value.
+    /// Returns the functions in the symbol table for debuggers that `link_elf_each_function_nameval` finds for fbt, including
+    /// undefined symbols with a value. Fails if a function is outside of the file's memory.
     fn functions(&self, base: u64) -> Result<Vec<Function>, LoadError> {
         let mut functions = Vec::new();
         let Some(SymbolTable { symbols, names }) = self.debug else { return Ok(functions) };
@@ -259,7 +257,8 @@ impl<'a> Shared<'a> {
         starts.map(|symbol| base.wrapping_add(symbol.st_value.get(LE))).collect()
     }
 
-    /// Chains of the hash table that never end: a lookup of a missing symbol would loop for ever.
+    /// Checks that every chain of the hash table ends. In a cyclic chain, FreeBSD's lookup of a missing symbol would never
+    /// return.
     fn check_chains(&self) -> Result<(), LoadError> {
         let chains = entries::<Word>(&self.bytes, &self.dynamic.chains);
         for bucket in entries::<Word>(&self.bytes, &self.dynamic.buckets) {
@@ -290,19 +289,19 @@ impl<'a> Shared<'a> {
 /// A word of the hash table.
 type Word = U32<LE>;
 
-/// Returns whether a symbol counts as one that the file defines.
+/// Returns whether the file defines a symbol.
 fn is_defined(symbol: &Sym64<LE>) -> bool {
     symbol.st_shndx.get(LE) != elf::SHN_UNDEF
 }
 
-/// The whole entries of a table.
+/// Returns the complete entries of a table; ignores an incomplete entry at its end.
 fn entries<'b, T: Pod>(bytes: &'b [u8], table: &Range<usize>) -> &'b [T] {
     let table = &bytes[table.clone()];
     let whole = table.len() - table.len() % size_of::<T>();
     object_core::pod::slice_from_all_bytes(&table[..whole]).unwrap_or_default()
 }
 
-/// The symbol table that debuggers use. There may be none: "you can strip it".
+/// Returns the symbol table for debuggers (`.symtab`); `None` if the file has been stripped.
 fn debug_symbols<'a>(
     data: &'a [u8],
     header: &FileHeader64<LE>,

@@ -1,4 +1,4 @@
-//! The segments of an ET_DYN file, and the memory that they make.
+//! Loads the segments of an ET_DYN file into a buffer.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,10 +10,10 @@ use object_core::read::ReadRef;
 use super::super::error::{LoadError, SegmentError};
 use stand_in_base::image::{MAX_SIZE, PAGE, Protection, Segment};
 
-/// `MAXSEGS`: PT_LOADs that FreeBSD has room for.
+/// `MAXSEGS`: the maximum number of PT_LOAD segments in FreeBSD.
 const MAX_SEGMENTS: usize = 4;
 
-/// Memory with the segments in place, and what else the program headers say.
+/// The memory of the loaded segments, and the ranges from the program headers.
 #[derive(Debug)]
 pub(super) struct Segments {
     pub(super) bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Segments {
     pub(super) dynamic: Range<usize>,
 }
 
-/// A segment's place in memory, and its content in the file.
+/// A segment: its range in memory, its contents in the file, and its protection.
 struct Placed<'a> {
     memory: Range<usize>,
     contents: &'a [u8],
@@ -75,7 +75,7 @@ impl Segments {
     }
 }
 
-/// "We rely on the program header being in the first page."
+/// Returns the program headers, which must be in the first page: "We rely on the program header being in the first page."
 fn program_headers<'a>(
     data: &'a [u8],
     header: &FileHeader64<LE>,
@@ -103,7 +103,7 @@ impl From<SegmentError> for Unfit {
     }
 }
 
-/// FreeBSD trusts that they come in the right order. This does not.
+/// Checks a segment and returns its place in memory. In addition to FreeBSD's checks, the segments must be in ascending order.
 fn place<'a>(
     data: &'a [u8],
     segment: &ProgramHeader64<LE>,
@@ -127,7 +127,7 @@ fn place<'a>(
         (false, false) => Protection::Read,
     };
     match before {
-        // The addresses in the file are taken from the base.
+        // The first segment must start in page 0, because the addresses in the file are offsets from the base.
         None if start >= PAGE => return Err(SegmentError::Order.into()),
         Some(before) if start < before.memory.end => return Err(SegmentError::Order.into()),
         Some(before)
@@ -141,7 +141,7 @@ fn place<'a>(
     Ok(Placed { memory: start..end, contents, protection })
 }
 
-/// Pages by protection. What lies between two segments can be read.
+/// Returns the pages, grouped by protection. Gaps between segments are read-only.
 fn pages(placed: &[Placed<'_>]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut end = 0;

@@ -103,7 +103,7 @@ fn sets_are_found_by_their_edges_in_either_symbol_table() {
     assert_eq!(image.set("hidden").collect::<Vec<_>>(), [0x22]);
     assert_eq!(image.set("nosuch").count(), 0);
 
-    // The dynamic table's are the ones, and one edge alone is no set.
+    // A symbol in the dynamic table has precedence, and a set needs both symbols.
     let mut file = good();
     file.debug("__start_set_things", DATA);
     file.debug("__start_set_half", DATA);
@@ -136,7 +136,7 @@ fn sites_and_functions_are_there_for_listings() {
     let site = SiteRecord { probe: DATA + 8, patchpoint: TEXT + 4, target: TEXT + 12 };
     assert_eq!(image.sites(), [site]);
 
-    // Edges that make no sense are no reason to refuse a file: the kernel does not look at this set.
+    // The loader does not refuse a file with an invalid range for this set, because FreeBSD's kernel does not use the set.
     let mut file = new();
     file.debug("__start_sdt_sites", DATA);
     file.debug("__stop_sdt_sites", u64::MAX);
@@ -157,7 +157,7 @@ fn a_header_that_is_not_for_us_is_refused() {
     assert_eq!(with(18, 62), LoadError::Machine(62));
     assert_eq!(with(54, 55), LoadError::ProgramHeaders);
     assert_eq!(with(58, 63), LoadError::SectionTable);
-    // Beyond the first page.
+    // The program headers extend beyond the first page.
     assert_eq!(with(33, 0x10), LoadError::ProgramHeaders);
     assert_eq!(with(56, 100), LoadError::ProgramHeaders);
     assert_eq!(with(39, 0xff), LoadError::ProgramHeaders);
@@ -190,7 +190,7 @@ fn no_damage_makes_the_loader_panic() {
     }
 }
 
-/// Changes a field of a program header of a good file.
+/// Changes a field of a program header in a good file, loads the file, and returns the error.
 fn with_segment(index: usize, field: usize, value: u64) -> LoadError {
     let mut file = good().finish();
     let at = 64 + 56 * index + field;
@@ -219,7 +219,7 @@ fn segments_that_cannot_be_placed_are_refused() {
 fn the_kinds_of_segments_are_those_of_a_module() {
     assert_eq!(with_segment(3, 0, elf::PT_NULL.0.into()), LoadError::NotDynamic);
     assert_eq!(with_segment(1, 0, elf::PT_INTERP.0.into()), LoadError::Interpreter);
-    // Five to be loaded.
+    // Add two program headers, so that the file has five PT_LOAD segments.
     let mut file = good().finish();
     let headers = file[64..64 + 4 * 56].to_vec();
     for (index, start) in [0x4000u64, 0x5000].into_iter().enumerate() {
@@ -369,7 +369,7 @@ fn undefined_symbols_are_refused_unless_weak() {
     file.relocate(DATA, elf::R_AARCH64_ABS64, weak, 3);
     assert_eq!(word(&load(&file.finish()).unwrap(), DATA), 3);
 
-    // "Insanity": a local symbol that is nowhere, or at 0.
+    // "Insanity": a local symbol with the value 0.
     let mut file = new();
     let local = file.local("zero", 0);
     file.relocate(DATA, elf::R_AARCH64_ABS64, local, 0);

@@ -15,13 +15,13 @@ fn probes_appear_when_the_module_has_been_loaded() {
         let linker = kernel_of(Memory::default(), release(version));
         let (file, _) = one(release(version), "one", "proc");
         linker.load("one.ko", &file).unwrap();
-        // Not while its own MOD_LOAD runs.
+        // The probes do not exist yet while the module handles MOD_LOAD.
         assert_eq!(linker.log(), ["event 0, 0 probes"], "{version}");
         assert_eq!(linker.probes(), ["proc:one:none:exec-success"]);
         assert_eq!(linker.types("proc:::"), [("char *".into(), String::new())]);
         linker.unload("one.ko").unwrap();
         assert_eq!(linker.probes(), [""; 0]);
-        // They are gone before the module is asked.
+        // The probes are destroyed before the module receives MOD_QUIESCE.
         assert_eq!(linker.log(), ["event 3, 0 probes", "event 1, 0 probes"]);
         assert_eq!(linker.console(), [""; 0]);
         for _ in 0..3 {
@@ -112,12 +112,12 @@ fn the_machine_is_asked_for_the_sixth_argument() {
     let consumer = linker.enable("proc:::");
     let framework = linker.kernel().framework;
     framework.go(consumer).unwrap();
-    // SAFETY: SDT's `getargval` asks the machine, which here is memory.
+    // SAFETY: SDT's `getargval` calls the mock machine, which accesses no memory.
     unsafe { framework.probe5(1, [1, 2, 3, 4, 5]) };
     let mut bytes = [0; 2 * Record::SIZE];
     let found = framework.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
     let args: Vec<_> = records(&bytes[..found.size]).map(|record| record.args).collect();
-    // There is no seventh.
+    // A seventh argument is not supported and is recorded as 0.
     assert_eq!(args, [[1, 2, 3, 4, 5, 6, 0, 0, 0, 0]]);
 }
 
@@ -231,7 +231,7 @@ fn other_files_may_fire_a_probe() {
     linker.unload("one.ko").unwrap();
 }
 
-/// A shared object, whose sets are between symbols.
+/// In a shared object, a set is the range between two symbols.
 #[test]
 fn sets_of_shared_objects_are_found() {
     const RELATIVE: elf::RelocationType = elf::R_AARCH64_RELATIVE;

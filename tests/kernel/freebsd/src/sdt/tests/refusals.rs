@@ -1,4 +1,4 @@
-//! Records that FreeBSD passes over, and records that it falls over.
+//! Tests of records that FreeBSD ignores, and of records that would crash FreeBSD.
 
 use crate::release;
 use sdt_framework::registration::RegistrationError;
@@ -7,7 +7,7 @@ use super::*;
 use crate::errno;
 use crate::fixture::sdt::Word::{Data, Number, Text};
 
-/// Returns the fault of a file, and checks that it leaves nothing behind.
+/// Returns the fault of a file, and checks that the refused file has no effect.
 fn fault(file: SdtBuilder) -> Fault {
     let linker = kernel();
     let refusal = linker.load("one.ko", &file.finish()).unwrap_err();
@@ -243,7 +243,7 @@ fn tracepoints_are_code_of_the_file() {
         (Text(8), Number(0xffff_ffff_8020_0000)),
         (Data(0), Text(40)),
         (Text(8), Data(0)),
-        // Across the end of the code's page.
+        // The site extends beyond the end of the code's page.
         (Text(PAGE as u64 - 4), Text(40)),
     ] {
         let (mut file, provider) = builder();

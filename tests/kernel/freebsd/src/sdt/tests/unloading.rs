@@ -44,7 +44,7 @@ fn the_only_file_of_a_provider_stays_while_anybody_has_dtrace_open() {
         linker.kernel().framework.enable(consumer, &spec("proc:::")).unwrap();
         assert_eq!(linker.word("one.ko", probe + 88), 0);
         linker.close(consumer);
-        // Until the file is loaded anew.
+        // The probes do not come back until the file is loaded again.
         assert_eq!(linker.probes(), [""; 0]);
         linker.unload("one.ko").unwrap();
         linker.load("one.ko", &file).unwrap();
@@ -59,7 +59,7 @@ fn a_provider_of_two_files_goes_with_the_last() {
     linker.load("one.ko", &other("one")).unwrap();
     linker.load("two.ko", &other("two")).unwrap();
     assert_eq!(linker.probes(), ["proc:one:none:exec-success", "proc:two:none:exec-success"]);
-    // A consumer does not matter to a provider that stays.
+    // An open consumer does not prevent the unload, because the provider stays registered for the other file.
     let consumer = linker.enable("proc:two::");
     linker.unload("one.ko").unwrap();
     assert_eq!(linker.probes(), ["proc:two:none:exec-success"]);
