@@ -75,7 +75,16 @@ impl Argument {
     /// Returns the expression for the memory that the words of this argument borrow.
     pub(crate) fn borrow(&self) -> TokenStream {
         let ty = &self.ty;
-        quote!(<#ty as __sdt::arg::Value>::BORROW.of_argument(__sdt::arg::words_of::<#ty>()))
+        match (&self.native, ty) {
+            (None, _) => {
+                quote_spanned!(ty.span()=> <#ty as __sdt::arg::Argument>::BORROW_OF_ARGUMENT.of_argument())
+            }
+            (Some(_), Type::Reference(_)) => {
+                quote!(<#ty as __sdt::arg::Value>::BORROW.of_argument())
+            }
+            // Other types borrow nothing, or are rare with a C type of their own.
+            (Some(_), _) => quote!(__sdt::arg::ArgumentBorrow::NUMBER),
+        }
     }
 
     /// Returns whether its type is, by its name, a conversion of a value: `Shown` or `Json`.

@@ -14,6 +14,8 @@ use crate::ops::ARGS;
 #[derive(Debug)]
 pub struct Borrow<T: ?Sized> {
     first: First,
+    /// The number of words of a value.
+    words: usize,
     of: PhantomData<fn(&T)>,
 }
 
@@ -29,18 +31,15 @@ pub(super) enum First {
 }
 
 impl<T: ?Sized> Borrow<T> {
-    /// The words are numbers.
-    pub const NOTHING: Self = Self::new(First::Number);
-
-    /// Creates the borrow for a first word of this kind.
-    pub(super) const fn new(first: First) -> Self {
-        Self { first, of: PhantomData }
+    /// Creates the borrow of a value of this number of words, the first of which is of this kind.
+    pub(super) const fn new(first: First, words: usize) -> Self {
+        Self { first, words, of: PhantomData }
     }
 
-    /// Returns the borrow of an argument with this number of words, for [`Borrows::of`].
+    /// Returns the borrow without the type, for [`Borrows::of`].
     #[doc(hidden)]
-    pub const fn of_argument(self, words: usize) -> ArgumentBorrow {
-        ArgumentBorrow { first: self.first, words }
+    pub const fn of_argument(self) -> ArgumentBorrow {
+        ArgumentBorrow { first: self.first, words: self.words }
     }
 }
 
@@ -50,6 +49,11 @@ impl<T: ?Sized> Borrow<T> {
 pub struct ArgumentBorrow {
     first: First,
     words: usize,
+}
+
+impl ArgumentBorrow {
+    /// The borrow of an argument of one word that is a number.
+    pub const NUMBER: Self = Self { first: First::Number, words: 1 };
 }
 
 /// The memory that the words of a probe's hits borrow from the firing function: two bits for each word.
@@ -107,7 +111,7 @@ impl Borrows {
     /// may be borrowed behind a range. Any context.
     pub fn ranges(self, words: &[u64; ARGS]) -> impl Iterator<Item = (u64, u64)> {
         let mut bits = self.0;
-        let mut next = move || {
+        let next = move || {
             let index = (bits != 0).then(|| bits.trailing_zeros() as usize / Self::BITS)?;
             let first = bits >> (index * Self::BITS) & Self::MASK;
             bits &= !(Self::MASK << (index * Self::BITS));
@@ -118,7 +122,7 @@ impl Borrows {
             };
             Some((word(index), length))
         };
-        core::iter::from_fn(move || next()).filter(|&(_, length)| length > 0)
+        core::iter::from_fn(next).filter(|&(_, length)| length > 0)
     }
 }
 

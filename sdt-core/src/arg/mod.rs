@@ -74,7 +74,9 @@ mod shown;
 mod text;
 mod tuple;
 
-pub use borrow::{Borrow, Borrows};
+pub use borrow::Borrows;
+#[doc(hidden)]
+pub use borrow::{ArgumentBorrow, Borrow};
 #[cfg(feature = "serde")]
 pub use json::{Json, json};
 #[doc(hidden)]
@@ -203,7 +205,7 @@ pub trait Value {
 
     /// Whether the words are addresses of memory that stays mapped while the value exists.
     #[doc(hidden)]
-    const BORROW: Borrow<Self> = Borrow::NOTHING;
+    const BORROW: Borrow<Self> = Borrow::new(borrow::First::Number, <Self::Words as Words>::COUNT);
 
     /// Returns the words for the framework: sign-extended for signed integers, zero-extended for all other types. An
     /// address that a consumer follows has its provenance
@@ -287,6 +289,10 @@ impl Words for [u64; 2] {
 pub trait Argument: Value {
     /// The C types of its words, in order: one for each word.
     const TYPES: &'static [ArgType];
+
+    /// The same as [`Value::BORROW`]. The macros use this one, so that an unsuitable type causes only one error.
+    #[doc(hidden)]
+    const BORROW_OF_ARGUMENT: Borrow<Self> = Self::BORROW;
 
     /// Returns the words in a type that does not depend on the argument's type.
     #[doc(hidden)]

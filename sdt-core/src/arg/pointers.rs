@@ -13,7 +13,7 @@ macro_rules! values {
     ($([$($generics:tt)*] $rust:ty, $first:expr, |$value:ident| $pointer:expr;)*) => {$(
         impl<$($generics)*> Value for $rust {
             type Words = [u64; 1];
-            const BORROW: Borrow<Self> = Borrow::new($first);
+            const BORROW: Borrow<Self> = Borrow::new($first, 1);
 
             #[inline(always)]
             fn words(&self) -> [u64; 1] {

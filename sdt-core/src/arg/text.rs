@@ -11,7 +11,7 @@ use core::ptr::null;
 
 use super::borrow::First;
 use super::pointers::elements;
-use super::{ArgType, Argument, Borrow, CType, Value};
+use super::{ArgType, Argument, Borrow, CType, Value, Words};
 use crate::name::TypeName;
 
 const CHARS: ArgType = ArgType::native(TypeName::new("char *"));
@@ -57,7 +57,7 @@ macro_rules! values {
     ($([$($generics:tt)*] $rust:ty, $words:ty, $first:expr, |$value:ident| $of:expr;)*) => {$(
         impl<$($generics)*> Value for $rust {
             type Words = $words;
-            const BORROW: Borrow<Self> = Borrow::new($first);
+            const BORROW: Borrow<Self> = Borrow::new($first, <$words as Words>::COUNT);
 
             #[inline(always)]
             fn words(&self) -> $words {

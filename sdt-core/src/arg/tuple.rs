@@ -58,7 +58,7 @@ macro_rules! tuples {
         impl<$($arg: Argument),*> Tuple<$count> for ($($arg,)*) {
             const TYPES: &'static [&'static [ArgType]] = &[$($arg::TYPES),*];
             const WORDS: usize = 0 $(+ words_of::<$arg>())*;
-            const BORROWS: Borrows = Borrows::of(&[$($arg::BORROW.of_argument(words_of::<$arg>())),*]);
+            const BORROWS: Borrows = Borrows::of(&[$($arg::BORROW.of_argument()),*]);
 
             #[inline(always)]
             fn carried(&self) -> [Carried; $count] {

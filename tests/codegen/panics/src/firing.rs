@@ -5,6 +5,7 @@ use core::ffi::c_void;
 use core::hint::black_box;
 use core::sync::atomic::AtomicU32;
 
+use sdt_core::arg::Borrows;
 use sdt_core::ops::{Framework, ProbeId};
 use sdt_framework::kernel::{Destruction, Kernel, LockQuestion, Number, Text};
 use sdt_framework::{Dtrace, Host, SpinLock};
@@ -137,7 +138,7 @@ extern "C" fn main(count: i32, _: *const *const c_void) -> i32 {
         dtrace.probe(id, &[u64::from(number); 3]);
     }
     // SAFETY: no consumer has enabled the probe.
-    unsafe { dtrace.hit(&AtomicU32::new(number), &[0; 10]) };
+    unsafe { dtrace.hit(&AtomicU32::new(number), &[0; 10], Borrows::NOTHING) };
     // SAFETY: no provider of this program has a `getargval`.
     unsafe { dtrace.probe5(number, [0; 5]) };
     dtrace.tick(0, unknown(0));

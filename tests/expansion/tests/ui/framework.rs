@@ -11,7 +11,7 @@ fn create(framework: &dyn Framework, provider: ProviderId, parg: *mut c_void) {
     framework.probe_lookup(provider, c"m", c"f", c"n");
     framework.invalidate(provider);
     framework.unregister(provider).unwrap();
-    framework.hit(&AtomicU32::new(7), &[0; 10]);
+    framework.hit(&AtomicU32::new(7), &[0; 10], sdt_core::arg::Borrows::NOTHING);
 }
 
 fn forge() -> (ProviderId, ProbeId) {
