@@ -25,7 +25,7 @@ pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, functions: &Functions<'_>) 
     for (index, section) in elf.sections.iter().enumerate().filter(|(_, of)| of.is_loaded()) {
         let mut end = 0;
         for relocation in &section.relocations {
-            let place = Place { elf, release, functions, index, section, relocation };
+            let place = PlacedRelocation { elf, release, functions, index, section, relocation };
             if place.is_sound() && relocation.offset < end {
                 place.overlaps();
             }
@@ -52,7 +52,7 @@ fn pointers(elf: &Elf<'_>, section: &Section<'_>, functions: &Functions<'_>) {
 }
 
 /// A relocation in its place.
-struct Place<'a, 'data> {
+struct PlacedRelocation<'a, 'data> {
     elf: &'a Elf<'data>,
     release: FreeBsd,
     functions: &'a Functions<'a>,
@@ -62,7 +62,7 @@ struct Place<'a, 'data> {
     relocation: &'a Relocation,
 }
 
-impl Place<'_, '_> {
+impl PlacedRelocation<'_, '_> {
     /// Returns whether the relocation follows the rules; reports each violation.
     fn is_sound(&self) -> bool {
         let (elf, section) = (self.elf, self.section);

@@ -4,7 +4,7 @@
 use dtrace_abi::dif::DifType;
 use dtrace_abi::fault::Fault;
 
-use super::address::{MOST, Place, Region};
+use super::address::{MOST, ObjectAddress, Region};
 use super::failure::Stop;
 use super::firing::Firing;
 use super::op::{Shape, Width};
@@ -82,7 +82,7 @@ impl<K: Kernel> Firing<'_, K> {
         let most = Cursor::SIZE as u64;
         self.charge(LINE)?;
         (cursor.start, cursor.length) = (address, 0);
-        if Place::of(address).is_none() {
+        if ObjectAddress::of(address).is_none() {
             // Reads a whole aligned line. If a part of it is unreadable, the code below reads only one byte.
             let start = address & !(most - 1);
             if self.load_kernel(start, &mut cursor.bytes).is_ok() {
@@ -120,7 +120,7 @@ impl<K: Kernel> Firing<'_, K> {
         if into.is_empty() {
             return Ok(());
         }
-        match Place::of(address) {
+        match ObjectAddress::of(address) {
             None => self.load_kernel(address, into),
             Some(_) => {
                 self.charge(OWN + into.len() as u64)?;
@@ -137,7 +137,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
         // A range that reaches into the machine's own addresses, or wraps around, is not in the kernel.
         let is_whole =
-            address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
+            address.checked_add(length - 1).is_some_and(|last| ObjectAddress::of(last).is_none());
         if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
             Ok(())
         } else {
@@ -147,7 +147,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Returns the number of bytes from one of the machine's own addresses to the end of its object.
     fn own_length(&self, address: u64) -> Option<u64> {
-        let place = Place::of(address)?.ok()?;
+        let place = ObjectAddress::of(address)?.ok()?;
         let memory = self.memory;
         let length = match place.region {
             // Only scratch space that was allocated in this clause is accessible.
@@ -162,7 +162,7 @@ impl<K: Kernel> Firing<'_, K> {
     }
 
     fn load_own(&self, address: u64, into: &mut [u8]) -> Option<()> {
-        let place = Place::of(address)?.ok()?;
+        let place = ObjectAddress::of(address)?.ok()?;
         if self.own_length(address)? < into.len() as u64 {
             return None;
         }
@@ -194,7 +194,7 @@ impl<K: Kernel> Firing<'_, K> {
     }
 
     fn store_own(&mut self, address: u64, from: &[u8]) -> Option<()> {
-        let place = Place::of(address)?.ok()?;
+        let place = ObjectAddress::of(address)?.ok()?;
         if self.own_length(address)? < from.len() as u64 {
             return None;
         }
@@ -216,7 +216,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Returns a fault unless the program can write these bytes.
     pub(crate) fn check_store(&self, address: u64, length: u64) -> Result<(), Stop> {
-        let writable = Place::of(address).is_some_and(|place| {
+        let writable = ObjectAddress::of(address).is_some_and(|place| {
             place.is_ok_and(|place| !matches!(place.region, Region::Literals | Region::Text))
         });
         match self.own_length(address) {
@@ -268,9 +268,11 @@ impl<K: Kernel> Firing<'_, K> {
         // Bytes must be read before they are overwritten.
         let backward = from < to && to < from.saturating_add(length);
         // A program can copy a literal or a text with the full size of a string (`strsize`). The bytes after the end are zeroes.
-        let there = match Place::of(from) {
-            Some(Ok(Place { region: Region::Literals, .. })) => self.own_length(from).unwrap_or(0),
-            Some(Ok(Place { region: Region::Text, .. })) => {
+        let there = match ObjectAddress::of(from) {
+            Some(Ok(ObjectAddress { region: Region::Literals, .. })) => {
+                self.own_length(from).unwrap_or(0)
+            }
+            Some(Ok(ObjectAddress { region: Region::Text, .. })) => {
                 self.own_length(from).unwrap_or(u64::MAX)
             }
             _ => u64::MAX,
@@ -394,7 +396,7 @@ impl<K: Kernel> Firing<'_, K> {
         self.charge(size / 16)?;
         self.room.scratch.get_mut(self.used..end).ok_or(full)?.fill(0);
         self.used = end;
-        Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
+        Ok(ObjectAddress { region: Region::Scratch, item: 0, offset: start as u32 }.address())
     }
 
     /// Returns a fault if less than this number of bytes of scratch space is left.
@@ -406,7 +408,7 @@ impl<K: Kernel> Firing<'_, K> {
     /// Returns the address of a variable's value; 0 if it is NULL.
     pub(crate) fn load_ref(&self, region: Region, number: u16) -> Result<u64, Stop> {
         let (null, ..) = self.variable(region, number)?;
-        let address = Place::start(region, number.into()).address();
+        let address = ObjectAddress::start(region, number.into()).address();
         Ok(if null.get() == 0 { address } else { 0 })
     }
 
@@ -424,7 +426,7 @@ impl<K: Kernel> Firing<'_, K> {
             return Ok(());
         }
         null.set(0);
-        self.copy_value(from, Place::start(region, number.into()).address(), shape)
+        self.copy_value(from, ObjectAddress::start(region, number.into()).address(), shape)
     }
 
     fn variable(&self, region: Region, number: u16) -> Result<(&Word, &[Word], u32), Stop> {

@@ -28,7 +28,7 @@ pub enum Region {
 
 /// The parts of an address: the kind of its object, the number of the object, and the offset in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ObjectAddress {
     /// The region.
     pub region: Region,
     /// The index of the variable, chunk or text: 24 bits.
@@ -42,7 +42,7 @@ const OFFSET: u32 = 24;
 /// The highest item, and the highest offset.
 pub const MOST: u32 = (1 << OFFSET) - 1;
 
-impl Place {
+impl ObjectAddress {
     /// Returns the beginning of an item. Only the lower 24 bits of `item` are used.
     pub const fn start(region: Region, item: u32) -> Self {
         Self { region, item: item & MOST, offset: 0 }
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let place = Place { region: Region::Dynamic, item: 0x12_3456, offset: 0xabcdef };
+        let place = ObjectAddress { region: Region::Dynamic, item: 0x12_3456, offset: 0xabcdef };
         assert_eq!(place.address(), 0x4405_1234_56ab_cdef);
-        assert_eq!(Place::of(place.address()), Some(Ok(place)));
-        assert_eq!(Place::of(0xffff_8000_0000_0000), None);
-        assert_eq!(Place::of(0), None);
-        assert_eq!(Place::of(0x44ff << 48), Some(Err(NoPlace)));
+        assert_eq!(ObjectAddress::of(place.address()), Some(Ok(place)));
+        assert_eq!(ObjectAddress::of(0xffff_8000_0000_0000), None);
+        assert_eq!(ObjectAddress::of(0), None);
+        assert_eq!(ObjectAddress::of(0x44ff << 48), Some(Err(NoPlace)));
     }
 }

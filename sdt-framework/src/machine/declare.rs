@@ -6,7 +6,7 @@
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{DifType, VAR_OTHER_MAX, VAR_OTHER_USER, VarKind, VarScope, Variable};
 
-use super::address::{MOST, Place as At, Region};
+use super::address::{MOST, ObjectAddress, Region};
 use super::invalid::Problem;
 use super::memory::{Memory, Statics};
 use super::op::Shape;
@@ -283,7 +283,7 @@ impl<'a> Declarations<'a> {
         }
         word::write(self.memory.literals, offset, strings).ok_or(Problem::NoRoomForStrings)?;
         self.used.literals = end.div_ceil(8);
-        Ok(At { region: Region::Literals, item: 0, offset: offset as u32 }.address())
+        Ok(ObjectAddress { region: Region::Literals, item: 0, offset: offset as u32 }.address())
     }
 }
 

@@ -3,7 +3,7 @@
 use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 
-use super::address::{Place, Region};
+use super::address::{ObjectAddress, Region};
 use super::dynamic::{Endless, Key};
 use super::failure::{Failure, Stop};
 use super::firing::Firing;
@@ -256,7 +256,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let dynamic = &self.memory.dynamic;
         let found = self.working(|work| dynamic.find(self.cpu, key, work))?;
         Ok(match found {
-            Some(chunk) if by_ref => Place::start(Region::Dynamic, chunk).address(),
+            Some(chunk) if by_ref => ObjectAddress::start(Region::Dynamic, chunk).address(),
             Some(chunk) => dynamic.get(chunk),
             None => 0,
         })
@@ -298,7 +298,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
             dynamic.set(chunk, value);
             return Ok(());
         }
-        self.copy_value(value, Place::start(Region::Dynamic, chunk).address(), shape)
+        self.copy_value(value, ObjectAddress::start(Region::Dynamic, chunk).address(), shape)
     }
 
     /// Calls `f` with the budget.

@@ -8,14 +8,14 @@ use dtrace_abi::dif::Subr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The place of the fault.
-    pub place: Place,
+    pub place: InvalidPlace,
     /// The fault.
     pub problem: Problem,
 }
 
 /// The place of an error in a DIFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InvalidPlace {
     /// The instruction with this index.
     Instruction(u32),
     /// The entry of the table of variables with this index.
@@ -103,9 +103,9 @@ pub enum Problem {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place::Instruction(index) => write!(f, "instruction {index}: ")?,
-            Place::Variable(index) => write!(f, "variable {index}: ")?,
-            Place::Whole => {}
+            InvalidPlace::Instruction(index) => write!(f, "instruction {index}: ")?,
+            InvalidPlace::Variable(index) => write!(f, "variable {index}: ")?,
+            InvalidPlace::Whole => {}
         }
         write!(f, "{}", self.problem)
     }

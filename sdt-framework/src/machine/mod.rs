@@ -69,7 +69,7 @@ pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use firing::Firing;
-pub use invalid::{Invalid, Place as InvalidPlace, Problem};
+pub use invalid::{Invalid, InvalidPlace, Problem};
 pub use memory::{Access, Memory, Names, Probe, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};

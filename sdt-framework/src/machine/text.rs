@@ -2,7 +2,7 @@
 
 use dtrace_abi::dif::Builtin;
 
-use super::address::{Place, Region};
+use super::address::{ObjectAddress, Region};
 use super::firing::Firing;
 use crate::kernel::{Kernel, Text};
 
@@ -42,6 +42,6 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Returns the address of the text with a number; `None` if it does not exist.
     pub(crate) fn text_address(&self, item: u32) -> Option<u64> {
-        self.text(item).map(|_| Place::start(Region::Text, item).address())
+        self.text(item).map(|_| ObjectAddress::start(Region::Text, item).address())
     }
 }

@@ -5,7 +5,7 @@ use dtrace_abi::dif::{Builtin, DifType, Subr, TypeKind, VarScope};
 use super::declare::Declarations;
 use super::decode::Decoder;
 use super::fuse::fuse;
-use super::invalid::{Invalid, Place, Problem};
+use super::invalid::{Invalid, InvalidPlace, Problem};
 use super::op::{Op, Slot};
 use super::source::Source;
 
@@ -37,35 +37,37 @@ impl<'a> Program<'a> {
         let at = |place| move |problem| Invalid { place, problem };
         let length = source.instructions().len();
         if length == 0 {
-            return Err(at(Place::Whole)(Problem::Empty));
+            return Err(at(InvalidPlace::Whole)(Problem::Empty));
         }
-        let long = at(Place::Whole)(Problem::Long(length, room.len()));
+        let long = at(InvalidPlace::Whole)(Problem::Long(length, room.len()));
         let room = room.get_mut(..length).ok_or(long)?;
         let count = u32::try_from(length).map_err(|_| long)?;
-        check_return(&source.returns()).map_err(at(Place::Whole))?;
+        check_return(&source.returns()).map_err(at(InvalidPlace::Whole))?;
         declarations.attempt(|declarations| {
             for (index, variable) in source.variables().enumerate() {
-                declarations.declare(&variable).map_err(at(Place::Variable(index as u32)))?;
+                declarations
+                    .declare(&variable)
+                    .map_err(at(InvalidPlace::Variable(index as u32)))?;
             }
             let strings = source.strings();
             if strings.last().is_some_and(|&last| last != 0) {
-                return Err(at(Place::Whole)(Problem::Unterminated));
+                return Err(at(InvalidPlace::Whole)(Problem::Unterminated));
             }
-            let strings = declarations.keep_strings(strings).map_err(at(Place::Whole))?;
+            let strings = declarations.keep_strings(strings).map_err(at(InvalidPlace::Whole))?;
             let mut decoder = Decoder::new(source, declarations, count, strings, destructive);
             let mut decoded = 0;
             for ((pc, instr), slot) in (0..).zip(source.instructions()).zip(&mut *room) {
-                *slot = Slot(decoder.decode(pc, instr).map_err(at(Place::Instruction(pc)))?);
+                *slot = Slot(decoder.decode(pc, instr).map_err(at(InvalidPlace::Instruction(pc)))?);
                 decoded = pc + 1;
             }
             if decoded != count {
                 // The source returned fewer instructions than it announced.
-                return Err(at(Place::Instruction(decoded))(Problem::NoReturn));
+                return Err(at(InvalidPlace::Instruction(decoded))(Problem::NoReturn));
             }
             let chunk = u32::try_from(decoder.sizes.largest).unwrap_or(u32::MAX);
             let cacheable = decoder.cacheable && globals_are_the_threads(source);
             if !matches!(room.last(), Some(Slot(Op::Ret(_)))) {
-                return Err(at(Place::Instruction(count - 1))(Problem::NoReturn));
+                return Err(at(InvalidPlace::Instruction(count - 1))(Problem::NoReturn));
             }
             fuse(room);
             Ok(Self { ops: room, returns: source.returns(), cacheable, chunk })

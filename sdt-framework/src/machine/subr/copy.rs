@@ -4,7 +4,7 @@ use dtrace_abi::fault::Fault;
 
 use crate::kernel::Kernel;
 use crate::machine::access::Cursor;
-use crate::machine::address::{Place, Region};
+use crate::machine::address::{ObjectAddress, Region};
 use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 
@@ -18,7 +18,7 @@ const fn bad_address(address: u64) -> Stop {
 impl<K: Kernel> Firing<'_, K> {
     /// Returns the allocated scratch space at an address; `None` if a part of it is not allocated.
     fn scratch(&mut self, address: u64, length: u64) -> Option<&mut [u8]> {
-        let place = Place::of(address)?.ok()?;
+        let place = ObjectAddress::of(address)?.ok()?;
         if place.region != Region::Scratch {
             return None;
         }

@@ -108,7 +108,8 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Frees the latest allocation, which begins at `start`, except its first bytes.
     fn shrink(&mut self, start: u64, length: u64) {
-        let begin = super::address::Place::start(super::address::Region::Scratch, 0).address();
+        let begin =
+            super::address::ObjectAddress::start(super::address::Region::Scratch, 0).address();
         let end = start.wrapping_sub(begin).wrapping_add(length);
         if let Ok(end) = usize::try_from(end) {
             self.used = self.used.min(end);

@@ -6,7 +6,7 @@ use dtrace_abi::dif::{
     Builtin, DifType, Instr, Opcode, Subr, TypeKind, VarKind, VarScope, Variable,
 };
 use sdt_framework::testing::Access;
-use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::address::{ObjectAddress, Region};
 
 use super::world::{KERNEL, STRING, USER};
 
@@ -170,7 +170,7 @@ impl Value {
 }
 
 fn place(region: Region, item: u32, offset: u32) -> u64 {
-    Place { region, item, offset }.address()
+    ObjectAddress { region, item, offset }.address()
 }
 
 pub const THREE: [Opcode; 14] = [

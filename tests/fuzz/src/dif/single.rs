@@ -2,14 +2,14 @@
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, DifType, Instr, Opcode, Subr, TypeKind};
-use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::address::{ObjectAddress, Region};
 
 use super::generate::{LOADS, STORES, Source, THREE, TWO};
 use super::world::{KERNEL, TOXIC, USER};
 
 /// Returns numbers at bounds, and addresses of which loads reach mapped, unmapped and toxic memory.
 fn values() -> Vec<u64> {
-    let place = |region, offset| Place { region, item: 0, offset }.address();
+    let place = |region, offset| ObjectAddress { region, item: 0, offset }.address();
     let mut all = vec![0, 1, 3, 63, 64, 65, 255, 1 << 31, i64::MAX as u64, 1 << 63, u64::MAX];
     all.extend([KERNEL, KERNEL + 1, TOXIC.start - 1, TOXIC.end, KERNEL - 1, USER, USER + 3]);
     all.extend([place(Region::Scratch, 0), place(Region::Scratch, 60), place(Region::Scratch, 64)]);
@@ -41,7 +41,7 @@ fn program(values: [u64; 2], instr: Instr, result: u8) -> Source {
 
 /// Each subroutine, with addresses of strings, room for results, and small numbers.
 fn calls() -> impl Iterator<Item = Source> {
-    let room = Place { region: Region::Scratch, item: 0, offset: 0 }.address();
+    let room = ObjectAddress { region: Region::Scratch, item: 0, offset: 0 }.address();
     // 2 and 28 are address families for `inet_ntop`.
     let firsts = [KERNEL, KERNEL + 14, USER, USER + 14, 2, 28];
     let seconds = [KERNEL + 15, USER + 1, room, 2, 8];

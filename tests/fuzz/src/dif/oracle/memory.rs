@@ -2,14 +2,14 @@
 
 use dtrace_abi::fault::Fault;
 use sdt_framework::kernel::{Kernel, Text};
-use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::address::{ObjectAddress, Region};
 
 use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, place, region, stop};
 
 impl Oracle<'_> {
     /// Returns the bytes at a place of the consumer's own memory.
-    pub(super) fn ours(&self, place: Place) -> Option<Vec<u8>> {
+    pub(super) fn ours(&self, place: ObjectAddress) -> Option<Vec<u8>> {
         let zero_ended = |text: &[u8]| Some([text, &[0]].concat());
         let item = place.item as u16;
         match place.region {
@@ -43,7 +43,7 @@ impl Oracle<'_> {
         if length == 0 {
             return Ok(Vec::new());
         }
-        match Place::of(address) {
+        match ObjectAddress::of(address) {
             None if !self.rights.kernel => Err((Fault::KernelPrivilege, address)),
             None => {
                 let mut bytes = Vec::new();
@@ -75,7 +75,7 @@ impl Oracle<'_> {
 
     /// Reads a byte of a string. A string ends at the latest with the memory of its place.
     pub(super) fn byte(&self, address: u64) -> Result<u8> {
-        let found = Place::of(address).and_then(std::result::Result::ok);
+        let found = ObjectAddress::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| Some((self.ours(found)?.len(), found.offset as usize)));
         match room {
             Some((length, offset)) if length == offset => Ok(0),
@@ -99,7 +99,7 @@ impl Oracle<'_> {
 
     /// Returns the bytes at an address, if the program may write them.
     pub(super) fn writable(&mut self, address: u64, length: u64) -> Result<&mut [u8]> {
-        let found = Place::of(address).and_then(std::result::Result::ok);
+        let found = ObjectAddress::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| {
             let all: &mut [u8] = match found.region {
                 Region::Scratch => &mut self.scratch[..self.used],
@@ -134,7 +134,7 @@ impl Oracle<'_> {
         for at in parts {
             let count = (length - at).min(64);
             // A literal goes on with zeroes, and so does a name, in which it begins.
-            let place = Place::of(from).and_then(std::result::Result::ok);
+            let place = ObjectAddress::of(from).and_then(std::result::Result::ok);
             let length = place.and_then(|place| match place.region {
                 Region::Literals => Some(4096),
                 Region::Text => {
@@ -156,7 +156,7 @@ impl Oracle<'_> {
     /// Shorter data are filled with zeroes up to this number of bytes.
     pub(super) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<()> {
         self.writable(to, length)?;
-        let found = Place::of(from).and_then(std::result::Result::ok);
+        let found = ObjectAddress::of(from).and_then(std::result::Result::ok);
         let room =
             found.and_then(|found| self.ours(found)?.len().checked_sub(found.offset as usize));
         let there = room.map_or(length, |room| length.min(room as u64));

@@ -13,7 +13,7 @@ use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, Instr, Opcode, Subr, TypeKind, Variable};
 use dtrace_abi::fault::Fault;
 use sdt_framework::kernel::{Kernel, Number};
-use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::address::{ObjectAddress, Region};
 use sdt_framework::testing::{Access, Difo, Failure};
 
 use super::world::{ARGS, CHUNKS, SCRATCH, World};
@@ -434,5 +434,5 @@ impl<'a> Oracle<'a> {
 }
 
 fn place(region: Region, item: usize, offset: usize) -> u64 {
-    Place { region, item: item as u32, offset: offset as u32 }.address()
+    ObjectAddress { region, item: item as u32, offset: offset as u32 }.address()
 }

@@ -3,7 +3,7 @@
 use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 use sdt_framework::kernel::{Kernel, LockQuestion};
-use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::address::{ObjectAddress, Region};
 
 use super::super::world::STRING;
 use super::text::{basename, dirname, substr};
@@ -146,10 +146,11 @@ impl Oracle<'_> {
     }
 
     pub(super) fn in_scratch(&self, address: u64, length: u64) -> Result<()> {
-        let inside = Place::of(address).and_then(std::result::Result::ok).is_some_and(|place| {
-            let end = u128::from(place.offset) + u128::from(length);
-            place.region == Region::Scratch && end <= self.used as u128
-        });
+        let inside =
+            ObjectAddress::of(address).and_then(std::result::Result::ok).is_some_and(|place| {
+                let end = u128::from(place.offset) + u128::from(length);
+                place.region == Region::Scratch && end <= self.used as u128
+            });
         if inside { Ok(()) } else { bad(address) }
     }
 

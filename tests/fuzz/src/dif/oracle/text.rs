@@ -1,7 +1,7 @@
 //! Subroutines over text.
 
 use dtrace_abi::fault::Fault;
-use sdt_framework::testing::address::Place;
+use sdt_framework::testing::address::ObjectAddress;
 
 use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, stop};
@@ -149,7 +149,7 @@ impl Oracle<'_> {
                 length += 1;
             }
         }
-        self.used = Place::of(at).unwrap().unwrap().offset as usize + length as usize + 1;
+        self.used = ObjectAddress::of(at).unwrap().unwrap().offset as usize + length as usize + 1;
         Ok(at)
     }
 
