@@ -237,7 +237,7 @@ pub struct Counters {
     pub unclaimed: u64,
     /// Records that were written.
     pub records: u64,
-    /// Records that were dropped, because a buffer was full.
+    /// Records that were dropped, because a buffer was full, and clauses that a fault stopped.
     pub drops: u64,
     /// Hits while the same CPU was recording another hit. Nothing was recorded.
     pub reentered: u64,
