@@ -1,4 +1,4 @@
-//! Measures time: in each round, every function runs once.
+//! Measures the time of a function in rounds: each round is a number of calls.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::subjects::Subject;
 pub struct Spread {
     /// The fastest round.
     pub min: f64,
-    /// The one in the middle.
+    /// The median round.
     pub median: f64,
     /// The slowest round.
     pub max: f64,

@@ -8,7 +8,7 @@ pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 /// Resumes after the breakpoint: the minimal handler.
 pub extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
 
-/// Calls `work` while `handler` is the handler of SIGTRAP. No site changes meanwhile.
+/// Calls `work` while `handler` is the handler of SIGTRAP. The caller must not enable or disable a probe meanwhile.
 ///
 /// # Panics
 /// When the kernel refuses.

@@ -73,7 +73,8 @@
 //!
 //! # What callers promise
 //!
-//! No safe function of this crate can cause undefined behaviour. The few `unsafe` functions and traits document what a host
+//! No safe function of this crate can cause undefined behaviour. This does not hold for hidden items, for names that begin with
+//! `__`, and for a `crate = path` that imitates this crate: code must not name them. The few `unsafe` functions and traits document what a host
 //! must guarantee:
 //!
 //! - [`attach::attach`]: the breakpoint handler is installed before, and the image is not unloaded before

@@ -34,7 +34,7 @@ impl ProviderId {
         Self(id)
     }
 
-    /// The number.
+    /// Returns the id as a number.
     pub const fn get(self) -> usize {
         self.0
     }

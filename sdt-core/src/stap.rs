@@ -5,8 +5,8 @@
 //! (`sys/sdt.h` of SystemTap 4, `ProbeNote` in the kernel's `tools/perf/util/symbol-elf.c`). A tracer puts a breakpoint
 //! over the nop at the address of the note.
 //!
-//! Without optimisation, a site whose arguments can be two words each has a note for each number of words; only one of
-//! them is executed.
+//! A site contains code for each number of words that its arguments can have. Optimisation removes all code except one;
+//! without it, the site has a note for each number, and only one of the notes' nops is executed.
 //!
 //! With this feature, a site consists of the site of its route and a test of the semaphore, and both lead to the cold
 //! block. There the words are in registers, and the code of the route follows the note's nop.

@@ -289,3 +289,24 @@ fn structs_with_numbers_and_opaque_ones_have_names() {
     assert_eq!(words, [0; ARGS]);
     assert_eq!(<LinkState as CType>::VALUE.as_str(), "uint8_t");
 }
+
+mod texts {
+    sdt_core::sdt_provider! { pub texts { fn both(text: &str); } }
+}
+mod numbers {
+    sdt_core::sdt_provider! { pub numbers { fn both(address: u64, length: u64); } }
+}
+
+/// A module that reexports items of two providers.
+mod mixed_up {
+    pub use super::numbers::numbers::*;
+    #[allow(unused_imports)]
+    pub use super::texts::texts::both;
+}
+
+/// A site takes the record, the types and the words from the same provider: otherwise a number would pass as text.
+#[test]
+fn providers_with_the_same_probe_are_not_mixed() {
+    let (words, _) = traced("numbers", "both", || sdt_probe!(mixed_up::both, same(1), same(2)));
+    assert_eq!(words, and_zeros([1, 2]));
+}

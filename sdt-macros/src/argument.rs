@@ -98,7 +98,9 @@ impl Argument {
     pub(crate) fn carried(&self, place: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         match self.native {
-            None => quote_spanned!(ty.span()=> <#ty as __sdt::arg::Argument>::carried(#place)),
+            None => {
+                quote_spanned!(ty.span()=> <#ty as __sdt::arg::Argument>::carried(#place).untyped())
+            }
             Some(_) => quote_spanned!(ty.span()=> __sdt::arg::Carried::new::<#ty>(#place)),
         }
     }

@@ -163,9 +163,16 @@ pub(crate) fn check(probe: &Ident) -> Ident {
     format_ident!("__sdt_args_{}", probe.unraw())
 }
 
-/// Returns the name of the function that returns the words of a declared probe's arguments.
-pub(crate) fn words(probe: &Ident) -> Ident {
-    format_ident!("__sdt_words_{}", probe.unraw())
+/// Returns the name of the function that returns the words of a declared probe's arguments. `provider` is the [unique
+/// name](crate::provider::place) of the provider, so that a module that reexports several providers does not combine the
+/// function of one with the record of another, whose arguments have other types.
+pub(crate) fn words(probe: &Ident, provider: &str) -> Ident {
+    format_ident!("__sdt_words_{}_{provider}", probe.unraw())
+}
+
+/// Returns the name by which sites refer to the record of a declared probe.
+pub(crate) fn record(probe: &Ident, provider: &str) -> Ident {
+    format_ident!("__sdt_record_{}_{provider}", probe.unraw())
 }
 
 /// Checks that a C type can have this name in D.

@@ -191,7 +191,8 @@ fn stand_in(vis: &Visibility, ident: &Ident) -> TokenStream {
 }
 
 fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
-    let sites = SiteMacro::new(provider, name, is_wrong).items();
+    let unique = place(provider.ident.span());
+    let sites = SiteMacro::new(provider, name, &unique, is_wrong).items();
     let Provider { sdt, attrs, own, vis, ident, probes, .. } = provider;
     let sdt = krate::from_below(sdt);
     let visibility = seen_from_within(vis);
@@ -200,7 +201,7 @@ fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
     let free = quote_spanned! { ident.span() =>
         const _: () = __sdt::__private::check_provider::<{ __sdt::__private::is_reserved(#name) }>();
     };
-    let items = probes.iter().flatten().map(|probe| declared_probe(name, probe));
+    let items = probes.iter().flatten().map(|probe| declared_probe(name, &unique, probe));
     quote! {
         #(#attrs)*
         // The declaring module decides which traits are in scope.
@@ -250,7 +251,7 @@ struct SiteMacro {
 
 impl SiteMacro {
     /// If probes with errors are left out, sites of unknown probes expand to nothing.
-    fn new(provider: &Provider, name: &str, is_wrong: bool) -> Self {
+    fn new(provider: &Provider, name: &str, unique: &str, is_wrong: bool) -> Self {
         let all = provider.probes.as_ref().map(|probes| {
             let all = probes.iter().map(|Probe { ident, name, .. }| quote!(#ident #name));
             quote!({ #(#all)* })
@@ -261,7 +262,7 @@ impl SiteMacro {
             Some(probes) => {
                 let declared = probes.iter().map(|Probe { ident, name: listed, args, .. }| {
                     let count = args.len();
-                    rule(ident, &quote!(#name #listed #count))
+                    rule(ident, &quote!(#name #listed #count #unique))
                 });
                 let all = probes.iter().map(|probe| &probe.ident);
                 let unknown = rule(&quote!($any:ident), &quote!(#name { #(#all)* }));
@@ -321,7 +322,7 @@ fn silent_rules() -> TokenStream {
 
 /// Returns letters and digits that are unique in this crate: the position in the source and, if a macro declares
 /// several providers, the number of the expansion, which only the debug output of a span contains.
-fn place(named: Span) -> String {
+pub(crate) fn place(named: Span) -> String {
     let (named, call) = (named.unwrap(), Span::call_site().unwrap());
     let mut hasher = DefaultHasher::new();
     for span in [named, call] {
@@ -347,11 +348,11 @@ fn add(errors: &mut Option<Error>, error: Error) {
     }
 }
 
-fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
+fn declared_probe(provider: &str, unique: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, lints, ident, name, args } = probe;
     let names = Names::new(provider, name, ident.span());
     let Names { listed, c, symbol, .. } = &names;
-    let check = names::check(ident);
+    let (check, record) = (names::check(ident), names::record(ident, unique));
     // Replaces the names of arguments by names that nothing in scope has.
     let arg_names = args.iter().enumerate();
     let arg_names: Vec<_> =
@@ -360,7 +361,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let borrows = args.iter().map(Argument::borrow);
     let list = format_ident!("__SDT_TYPES_{}", ident.unraw());
     let described = describe::declared(&names, ident.span(), &list);
-    let (words, count) = (names::words(ident), args.len());
+    let (words, count) = (names::words(ident, unique), args.len());
     let carried = args.iter().enumerate().map(|(i, arg)| {
         let index = Literal::usize_unsuffixed(i);
         arg.carried(&quote!(&arguments.#index))
@@ -397,6 +398,10 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         __sdt::__sdt! { @declared
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, #list, __sdt::arg::Borrows::of(&[#(#borrows),*])
         }
+
+        #[doc(hidden)]
+        #[allow(deprecated, unused_imports)]
+        pub use self::#ident as #record;
 
         #(#lints)*
         #[allow(non_upper_case_globals)]

@@ -82,6 +82,8 @@ enum Known {
         name: String,
         /// Number of arguments.
         takes: usize,
+        /// The [unique name](crate::provider::place) of the provider.
+        unique: String,
     },
 }
 
@@ -104,7 +106,8 @@ impl Parse for Invocation {
             Known::Open
         } else if declaration.peek(LitStr) {
             let name = declaration.parse::<LitStr>()?.value();
-            Known::Declared { name, takes: declaration.parse::<LitInt>()?.base10_parse()? }
+            let takes = declaration.parse::<LitInt>()?.base10_parse()?;
+            Known::Declared { name, takes, unique: declaration.parse::<LitStr>()?.value() }
         } else {
             return Err(unknown::error(&provider, &declaration, input)?);
         };
@@ -204,8 +207,9 @@ impl Invocation {
     /// Returns the path of the probe's record, and for an open provider the items that define it.
     fn record(&self, names: &Names) -> (Path, TokenStream) {
         let (path, probe, sdt) = (&self.path, &self.probe, self.sdt());
-        if !self.is_open() {
-            return (syn::parse_quote!(#path::#probe), TokenStream::new());
+        if let Known::Declared { unique, .. } = &self.known {
+            let record = names::record(probe, unique);
+            return (syn::parse_quote!(#path::#record), TokenStream::new());
         }
         let Names { listed, text, symbol, .. } = names;
         let described = describe::open(&sdt, names, probe.span());
@@ -244,7 +248,7 @@ impl Invocation {
         let at = self.probe.span();
         let carried = numbered("carried", args.len());
         let flat = self.flat(&carried);
-        if self.is_open() {
+        let Known::Declared { unique, .. } = &self.known else {
             let (sdt, hash) = (self.sdt(), &names.hash);
             // The error for a type that cannot be carried points to the argument if there is only one.
             let blamed = if let [arg] = args { arg.span() } else { at };
@@ -255,10 +259,10 @@ impl Invocation {
                     [#(#carried),*] => { #flat #then }
                 }
             };
-        }
+        };
         let (path, check) = (&self.path, names::check(&self.probe));
         let tuple = quote_spanned!(at=> #path::#check(#(#args),*));
-        let of = names::words(&self.probe);
+        let of = names::words(&self.probe, unique);
         hygienic! { at =>
             match &#tuple {
                 arguments => {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | constants of the program: read-only segments of the program's file | by loads | none |
 //! | this thread's stack, as far as its limits are proved ([`own_stack`](crate::own_stack)) | by loads | none; 2 once in a thread |
-//! | memory without a file that the site borrows, and the rest of its pages ([`borrowed`](crate::borrowed)) | by loads | none if this thread found the page in memory at most 10 ms before; otherwise 2 |
+//! | memory without a file that the site borrows, and the rest of its pages ([`borrowed`](crate::borrowed)), since Linux 6.11 | by loads | none if this thread found the page in memory, and its mapping, at most 10 ms before; otherwise up to 4 |
 //! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 1 for a piece, and 2 more unless its page was found as above |
 //!
 //! `process_vm_readv` and `process_vm_writev` return an error for a bad address: no signal is raised, no memory of a device is read, and no
@@ -16,7 +16,9 @@
 //! Nothing proves that it is mapped. An argument that is a number, or a raw pointer, looks like the address of borrowed memory, and
 //! safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). Only the types of this project's own
 //! implementations prove what a site borrows. Even borrowed memory can end during a hit if it is in a file that another process truncates;
-//! so pages of files and shared memory are copied.
+//! so the kernel copies memory in mappings of files, and shared memory. It tells which mappings have a file (`PROCMAP_QUERY`, Linux
+//! 6.11); before, it copies all such memory. If a program replaces memory by a mapping of a file, and another process truncates this file,
+//! all within 10 ms, a load can raise SIGBUS.
 //!
 //! The constants of the program are in the same file as its code, and the kernel lets no process truncate that file while the program runs
 //! (`ETXTBSY`). Only the server of a network or FUSE file system can truncate it or stop answering, and then the program itself ends or
@@ -77,6 +79,8 @@ struct Found {
     generation: Cell<u32>,
     /// The time of the current hit in nanoseconds; 0 until it looks for a page.
     now: Cell<u64>,
+    /// The last mapping without a file that was found: its bounds, and the time in nanoseconds; 0 for none.
+    anonymous: Cell<(usize, usize, u64)>,
 }
 
 /// A page that was found in memory.
@@ -105,7 +109,8 @@ impl Found {
 
     const fn new() -> Self {
         let pages = [const { Cell::new(Self::NONE) }; PAGES_FOUND];
-        Self { pages, generation: Cell::new(0), now: Cell::new(0) }
+        let anonymous = Cell::new((0, 0, 0));
+        Self { pages, generation: Cell::new(0), now: Cell::new(0), anonymous }
     }
 
     /// Begins a hit, or a lookup of pages outside of a hit.
@@ -121,6 +126,7 @@ impl Found {
             let generation = identity::generation();
             if self.generation.replace(generation) != generation {
                 self.pages.iter().for_each(|page| page.set(Self::NONE));
+                self.anonymous.set((0, 0, 0));
             }
         }
         self.now.get()
@@ -141,6 +147,23 @@ impl Found {
             }
         }
         presence
+    }
+
+    /// Returns whether all these bytes are in one mapping without a file. Another process cannot truncate it. The entries of pages do
+    /// not prove this: a page of a private mapping that was written to belongs to no file, but a truncation removes it, too.
+    fn is_anonymous(&self, address: usize, length: usize) -> bool {
+        let now = self.now();
+        let within = |start: usize, end: usize| {
+            start <= address && address.checked_add(length).is_some_and(|past| past <= end)
+        };
+        let (start, end, time) = self.anonymous.get();
+        if time != 0 && now.saturating_sub(time) < RECENT && within(start, end) {
+            return true;
+        }
+        let found = own_stack::mapping(address).filter(|found| !found.has_file);
+        let Some(found) = found else { return false };
+        self.anonymous.set((found.start, found.end, now));
+        within(found.start, found.end)
     }
 
     /// Notes the entries of pages that the current hit has found in memory.
@@ -288,6 +311,7 @@ impl Cache {
         let is_borrowed = |hit: hit::Hit| hit.arguments.contains(address, into.len(), size);
         if hit::current().is_some_and(is_borrowed)
             && self.presence(address, into.len()) == Presence::Anonymous
+            && self.found.is_anonymous(address, into.len())
         {
             // SAFETY: each of these pages contains memory that the site of this thread's hit borrows (`borrowed::contains`), and
             // the hit has not ended.

@@ -95,10 +95,11 @@ fn query(here: usize) -> Option<(usize, usize)> {
 }
 
 /// A mapping of this process.
-struct Mapping {
-    start: usize,
-    end: usize,
-    has_file: bool,
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) has_file: bool,
 }
 
 /// `struct procmap_query` (Linux, `include/uapi/linux/fs.h`).
@@ -125,8 +126,8 @@ struct ProcmapQuery {
 /// `PROCMAP_QUERY`: `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: u32 = 0xc068_6611;
 
-/// Returns the mapping that contains an address.
-fn mapping(address: usize) -> Option<Mapping> {
+/// Returns the mapping that contains an address; `None` before Linux 6.11, too. Probe context.
+pub(crate) fn mapping(address: usize) -> Option<Mapping> {
     let size = size_of::<ProcmapQuery>() as u64;
     let mut query = ProcmapQuery { size, query_addr: address as u64, ..Default::default() };
     // In a child that was made by `_Fork` or the bare system call, the file still describes its parent.

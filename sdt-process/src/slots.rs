@@ -45,7 +45,7 @@ const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 #[derive(Debug)]
 pub struct Slots {
     slots: Box<[Slot]>,
-    /// The texts about this program for programs in D.
+    /// The name and the arguments of this process, which D programs read as `execname` and `execargs`.
     pub(crate) program: Program,
     /// The predicate cache of each thread, by the thread's number. No number is used twice.
     predicate_caches: Box<[AtomicU32]>,
@@ -220,7 +220,7 @@ fn sleep() {
     unsafe { libc::syscall(libc::SYS_nanosleep, &SLEEP, rest) };
 }
 
-/// The place of this thread's `errno`.
+/// The address of this thread's `errno`.
 pub(crate) struct Errno(*mut libc::c_int);
 
 impl Errno {

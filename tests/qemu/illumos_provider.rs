@@ -183,7 +183,7 @@ fn they_come_and_go_under_load() {
         session.wire.send(Request::Exec { execs: execs(EXECS) }, LIMIT).unwrap();
         session.close(consumer).unwrap();
         let hits = claimed(&mut session) - before;
-        // Each CPU executes its images in order, so these are the last.
+        // Each CPU executes its queue in order: when these four images are executed, so are all of the load.
         session.exec(&execs(4)).unwrap();
         let after = claimed(&mut session) - before;
         assert_eq!(after, hits, "{round}: a hit of a disabled probe");

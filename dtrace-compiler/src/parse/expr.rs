@@ -1,4 +1,4 @@
-//! Expressions, by binding power.
+//! Parses expressions by the precedence of their operators.
 
 use super::token::{Keyword, Lexeme};
 use super::{LINK, Parser, Result};
@@ -231,7 +231,7 @@ impl Parser<'_> {
                 }
                 Punct::Dot | Punct::Arrow => {
                     self.next()?;
-                    // An argument in Rust may have any name.
+                    // The name of an argument in Rust may be a keyword of D.
                     let name = match &left.kind {
                         ExprKind::Ident(base) if base == "args" => self.argument_name()?,
                         _ => self.member_name()?,

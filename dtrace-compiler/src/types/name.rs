@@ -20,7 +20,7 @@ impl Types {
 
     /// Returns the name in C; [`name`](Self::name) has other words for types that C cannot express.
     pub(crate) fn c_name(&self, id: TypeId) -> String {
-        // From the type inward, the text before and after the place of a variable's name.
+        // Follows pointers and arrays to the base type. `before` and `behind` are the texts around a variable's name.
         let (mut before, mut behind, mut at) = (String::new(), String::new(), id);
         let mut pointed = false;
         let base = loop {

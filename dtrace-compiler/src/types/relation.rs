@@ -121,7 +121,7 @@ impl Types {
         matches!(self.get(self.resolve(id)), Type::Int { bits: 8, char: true, signed: true, .. })
     }
 
-    /// Returns whether a type is an integer whose size cannot be loaded as a whole.
+    /// Returns whether a type is an integer that one load cannot read: its size is not 1, 2, 4 or 8 bytes.
     pub(crate) fn is_bit_field(&self, id: TypeId) -> bool {
         self.integer(id).is_some_and(|(bits, _)| {
             bits % 8 != 0 || bits > 64 || !(bits == 0 || (bits / 8).is_power_of_two())

@@ -24,9 +24,9 @@ const LONGEST: usize = 64;
 /// The size in bytes of the pieces in which a file is read for its checksum.
 const PIECE: usize = 64 << 10;
 
-/// The most debug files of one process that are read.
+/// The maximum number of debug files that are read for one process.
 const FILES: u32 = 256;
-/// The most bytes whose checksums are computed for one process: about three seconds of work.
+/// The maximum number of bytes whose checksums are computed for one process: about three seconds of work.
 const SUMMED: u64 = 1 << 30;
 
 /// The debug files of a process that may still be read.

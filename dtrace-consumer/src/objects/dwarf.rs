@@ -17,7 +17,7 @@ use super::image::SECTIONS;
 use super::meter::Meter;
 use super::part::{Metered, Part};
 
-/// The most functions at one address.
+/// The maximum number of functions that are shown for one address.
 const DEEPEST: usize = 64;
 /// The maximum number of functions around an address that are examined; the innermost ones are shown.
 const NESTED: usize = 1024;

@@ -248,7 +248,7 @@ fn no_terminal_obeys_a_kernel() {
     assert_eq!((&*out, status), ("\\u{1b}]0;owned\\u{7}7\n\n", Some(0)), "{err}");
 }
 
-/// Names of the kernel are text in every format, and no elements of a document or picture.
+/// dtrace escapes the names that a kernel sends: they cannot add markup to a picture, to JSON or to XML.
 #[test]
 fn documents_and_pictures_hold_a_kernels_names_as_text() {
     const NAME: &str = "<script>\u{1b}]0;a\u{7}&\"'</text>;\u{202e} 9";
@@ -295,7 +295,7 @@ fn documents_and_pictures_hold_a_kernels_names_as_text() {
 fn a_kernel_cannot_exceed_its_memory() {
     let right = || Evil::records(vec![datum(Action::DifExpr, 0, 0, &1_u32.to_le_bytes())]);
     let cases: Vec<(Evil, &[&str], &str, u64)> = vec![
-        // A buffer of 4 GiB, by the usual limit.
+        // A buffer of 4 GiB; the default limit is 1 GiB.
         (Evil { size: Some(u32::MAX), ..right() }, &["-n", PROGRAM], "buffers", 1 << 30),
         (
             Evil { size: Some(2 << 20), ..right() },

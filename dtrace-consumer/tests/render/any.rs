@@ -179,7 +179,7 @@ proptest! {
         prop_assert!(sink.output().out.len() < BOUND);
     }
 
-    /// Descriptions that are nonsense.
+    /// Random descriptions of records cause no panic.
     #[test]
     fn any_descriptions(
         fields in proptest::collection::vec(any::<(u16, u32, u32, u16, u64)>(), 0..6),

@@ -83,7 +83,7 @@ pub use json::{Json, json};
 pub use shown::Made;
 pub use shown::{Shown, show, show_debug};
 #[doc(hidden)]
-pub use tuple::{Carried, Tuple};
+pub use tuple::{Carried, CarriedBy, Tuple};
 
 /// The type of one argument, for `args[]` and `dtrace -l -v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,7 +297,7 @@ pub trait Argument: Value {
     /// Returns the words in a type that does not depend on the argument's type.
     #[doc(hidden)]
     #[inline(always)]
-    fn carried(&self) -> Carried
+    fn carried(&self) -> CarriedBy<Self>
     where
         Self: Sized,
     {
@@ -307,7 +307,7 @@ pub trait Argument: Value {
                 "the implementation of `Argument` must have one type for each word"
             )
         };
-        Carried::new(self)
+        CarriedBy::new(self)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The arguments of a site as a tuple, and their words.
 
+use core::marker::PhantomData;
+
 use super::{ArgType, Argument, Borrows, Value, Words, words_of};
 
 /// The words of one argument. The type does not depend on the argument's type, so that an unsuitable argument causes
@@ -38,6 +40,30 @@ impl Carried {
     }
 }
 
+/// The words of an argument of type `A`. Only [`new`](Self::new) creates it, so an implementation of
+/// [`Argument`] cannot return the words of another type.
+#[derive(Debug)]
+pub struct CarriedBy<A: ?Sized> {
+    carried: Carried,
+    of: PhantomData<fn(&A)>,
+}
+
+impl<A: Value> CarriedBy<A> {
+    /// Returns the words of a value. Probe context.
+    #[inline(always)]
+    pub fn new(of: &A) -> Self {
+        Self { carried: Carried::new(of), of: PhantomData }
+    }
+}
+
+impl<A: ?Sized> CarriedBy<A> {
+    /// Returns the words without their type.
+    #[inline(always)]
+    pub fn untyped(self) -> Carried {
+        self.carried
+    }
+}
+
 /// A tuple of `COUNT` arguments.
 pub trait Tuple<const COUNT: usize> {
     /// The types of each argument.
@@ -62,7 +88,7 @@ macro_rules! tuples {
 
             #[inline(always)]
             fn carried(&self) -> [Carried; $count] {
-                [$(self.$index.carried()),*]
+                [$(self.$index.carried().untyped()),*]
             }
         }
     )*};

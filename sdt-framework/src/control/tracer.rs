@@ -28,7 +28,7 @@ pub trait Tracer: Sync {
     /// Returns the number of CPUs that fire probes.
     fn cpus(&self) -> usize;
 
-    /// Returns the operating system; D programs can use the names of its numbers.
+    /// Returns the operating system that defines `EAGAIN`, `SIGKILL` and similar constants in D programs.
     fn system(&self) -> System;
 
     /// Returns the number of enabled timers that do not fire, because the host does not call

@@ -396,7 +396,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         outcome
     }
 
-    /// Runs a clause on the machine; its predicate only if it is not known to be true.
+    /// Runs a clause on the machine. Skips the predicate if `is_true`: it is then known to be true.
     ///
     /// # Safety
     /// As [`clause`](Self::clause).

@@ -258,8 +258,8 @@ fn run(text: &str, quiet: bool) -> (String, String) {
     (consumer.out, consumer.err)
 }
 
-/// Removes the address from a message about a fault: a real dtrace(1) prints other addresses, and some are those of earlier
-/// faults.
+/// Removes an address of the kernel (`0xfff...`) from a message about a fault: a real dtrace(1) prints other addresses, and some
+/// are those of earlier faults. In all other messages, replaces `(0x44` by `(address: 0x44`.
 fn without_addresses(line: &str) -> String {
     match (line.find(" (0xfff"), line.find(") in action")) {
         (Some(start), Some(end)) => format!("{} (address{}", &line[..start], &line[end..]),

@@ -179,7 +179,7 @@ fn totals_are_exact_whatever_the_cpus_do() {
                 })
             })
             .collect();
-        // The four threads are the CPUs.
+        // The four threads are CPUs 0 to 3; this thread reads and is none of them.
         Threads::bind(recording_host::cpus::CPUS);
         let mut read = || {
             for cpu in 0..4 {

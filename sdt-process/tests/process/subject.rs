@@ -215,7 +215,8 @@ fn obey(mut process: Option<Process>) {
                         let text = "a text of this size".to_owned();
                         say(std::hint::black_box(&text));
                     }
-                    Some(&"file") => pages::say_from_file("a text of this size"),
+                    Some(&"file") => pages::say_from_file("a text of this size", false),
+                    Some(&"copied") => pages::say_from_file("a text of this size", true),
                     Some(&"claim") => {
                         let claim = Claim(number(words.get(2)), number(words.get(3)));
                         sdt_probe!(subject::claimed, std::hint::black_box(claim));

@@ -149,7 +149,8 @@ impl Memory {
             .map(|record| of_version(record.version, Provider::new(name(record.name))))
             .collect();
         providers.push(Provider::new(c"one"));
-        // SAFETY: the providers stay where they are until the probes are gone.
+        // SAFETY: `providers` is complete, so its elements do not move. `Memory` drops them together with the probes, and
+        // dropping a probe does not read them.
         let provider =
             |index: u8| unsafe { forever(&providers[usize::from(index) % providers.len()]) };
         let probe = |record: &ProbeRecord| match record.declared {

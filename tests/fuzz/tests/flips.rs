@@ -34,7 +34,8 @@ fn sealed_modules_pass_only_if_they_load_as_they_were() {
     judge(sealed, |_| true);
 }
 
-/// The rules alone cannot distinguish a module from another valid one, for example one with a call to another function.
+/// A changed module without a seal may pass the check if it is still valid, for example if it calls another function. But a
+/// module that passes must not make a kernel panic.
 #[test]
 fn what_the_rules_pass_does_not_take_a_kernel_down() {
     judge(subjects().into_iter(), |difference| difference == Difference::Panic);

@@ -29,7 +29,7 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// A table somewhere in memory.
+/// A table of symbols in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
     entries: &'a [[u8; ENTRY]],

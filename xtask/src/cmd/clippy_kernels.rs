@@ -9,8 +9,9 @@ use harness::workspace;
 
 use crate::lint;
 
-/// Packages of modules, and of their companions, which are modules of illumos's native route.
+/// The packages of the modules.
 const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
+/// The packages of their companions. A companion is built for illumos's native route.
 const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
 
 /// Runs the command.
@@ -24,7 +25,8 @@ pub fn run() -> anyhow::Result<ExitCode> {
             lint::modules(&Module { route, ..workspace::example(arch) }, &MODULES)?;
         }
     }
-    // The other two forms of a site on the native route, with five arguments.
+    // Before FreeBSD 15, a site of the native route is a test: of a flag for all probes (12 to 14), or of the probe's id (10,
+    // 11). Such a site passes at most five arguments.
     for release in ["14", "11"] {
         let module = Module { freebsd: release.parse()?, ..workspace::example(Arch::X86_64) };
         lint::modules(&module, &MODULES)?;

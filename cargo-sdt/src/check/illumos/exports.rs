@@ -22,7 +22,7 @@ const ENTRY_POINTS: [(&str, &str); 3] = [
     ("_fini", ""),
 ];
 
-/// Returns the module that exports a symbol: `unix`, `genunix`, or one to depend on.
+/// Returns the module that exports a symbol: `unix`, `genunix`, or a module that must be declared as a dependency.
 fn exporter(symbol: &str) -> Option<&'static str> {
     lines().find(|[name, ..]| *name == symbol).map(|[_, module, _]| module)
 }

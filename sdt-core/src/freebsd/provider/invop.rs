@@ -1,7 +1,7 @@
 //! The kernel's breakpoint exception: `dtrace_invop_add` and the handler that redirects a hit to the
 //! site's cold block.
 //!
-//! `sys/cddl/dev/dtrace/dtrace_subr.c` of each architecture, main.
+//! Source: `sys/cddl/dev/dtrace/<architecture>/dtrace_subr.c` of FreeBSD's branch main.
 
 use core::ffi::c_int;
 

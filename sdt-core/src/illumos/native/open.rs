@@ -2,9 +2,9 @@
 
 use crate::arg::{Carried, Tuple};
 
-/// An open provider's probe, by type.
+/// A type that represents a probe of an open provider.
 pub trait OpenProbe {
-    /// The number of the probe in its description.
+    /// The hash of the provider and the name, which identifies the probe in the described lines (`.sdt_probes`).
     const HASH: u64;
 }
 

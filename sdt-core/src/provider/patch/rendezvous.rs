@@ -35,7 +35,7 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
     /// it executes a site.
     ///
     /// # Panics
-    /// `this` or `online` is more than `CPUS`.
+    /// `this` is not less than `CPUS`, or `online` is more than `CPUS`.
     pub fn request(
         &self,
         this: usize,

@@ -34,7 +34,8 @@ impl Site {
         unsafe { &*self.probe }.primary()
     }
 
-    /// Returns the address of the probe record from this record. It can be any address until `attach` has checked it.
+    /// Returns the address of the probe record that this site record contains. It can be any address until `attach` has
+    /// checked it.
     #[doc(hidden)]
     pub const fn record(&self) -> *const Probe {
         self.probe

@@ -8,16 +8,19 @@ use sdt_core::sdt_probe;
 /// The size of a page in bytes, or of several pages.
 const PAGE: usize = 64 << 10;
 
-/// Says a text that is in a private mapping of a file.
-pub(super) fn say_from_file(text: &str) {
+/// Says a text that is in a private mapping of a file, whose page is the process's own copy if it `is_written`.
+pub(super) fn say_from_file(text: &str, is_written: bool) {
     // SAFETY: makes a new file in memory, writes the text to it, and maps it; nothing else knows the file.
+    let access = libc::PROT_READ | if is_written { libc::PROT_WRITE } else { 0 };
     let mapped = unsafe {
         let file = libc::memfd_create(c"text".as_ptr(), libc::MFD_CLOEXEC);
         assert_eq!(libc::write(file, text.as_ptr().cast(), text.len()), text.len().cast_signed());
-        let mapped =
-            libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ, libc::MAP_PRIVATE, file, 0);
+        let mapped = libc::mmap(std::ptr::null_mut(), PAGE, access, libc::MAP_PRIVATE, file, 0);
         assert_ne!(mapped, libc::MAP_FAILED);
         libc::close(file);
+        if is_written {
+            mapped.cast::<u8>().write_volatile(text.as_bytes()[0]);
+        }
         std::slice::from_raw_parts(mapped.cast::<u8>(), text.len())
     };
     super::say(std::str::from_utf8(mapped).unwrap());

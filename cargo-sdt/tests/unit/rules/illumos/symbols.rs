@@ -128,7 +128,7 @@ fn a_driver_that_uses_much_of_the_kernel() {
         .collect();
     let asked = "unix, dld, ip, dls, mac";
     assert_eq!(said, [format!("symbol {lost}: undefined, and {asked} do not export it")]);
-    // Without their files, one of them may have it.
+    // Without the files of the dependencies, one of the dependencies may export the symbol.
     let less = kernel(&[("unix", rest)]);
     let summary = illumos_module(&driver, Against { file: None, kernel: &less })
         .expect("without the files of its dependencies, the symbol may exist");

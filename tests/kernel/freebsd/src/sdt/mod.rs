@@ -107,7 +107,7 @@ struct Probe {
     /// `None` if the record has another version; then DTrace has no such probe.
     content: Option<Content>,
     provider: CString,
-    /// DTrace's id; `None` if another record was first with these names.
+    /// DTrace's id; `None` if a record that was processed earlier has the same names.
     created: Option<ProbeId>,
     enabled: bool,
     /// The argument types, each with the number of the file that contains its record. `tracepoints` is alike.

@@ -13,7 +13,7 @@ use crate::sdt::{Machine as Text, Sdt};
 
 type Framework = Dtrace<Uniprocessor>;
 
-/// A kernel with memory for the greatest number of consumers.
+/// Returns a framework for at most two consumers, with more memory than they need.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
         Config { providers: 32, probes: 32, ecbs: 32, consumers: 2, buffer: 16 * Record::SIZE };
@@ -189,7 +189,8 @@ fn providers_are_registered_with_their_stability() {
     let mut ids = Vec::new();
     bench.framework.for_each_probe(&spec("proc:::"), |probe| ids.push(probe.id())).unwrap();
     let detail = bench.framework.describe(ids[0]).unwrap();
-    // Evolving/Evolving/ISA for provider and name, Private/Private/Unknown for module and function.
+    // The provider has Evolving/Evolving/ISA for provider, name and arguments, and Private/Private/Unknown for module and
+    // function. A probe has the weakest of them.
     let triple = |of: sdt_core::ops::Attribute| (of.name as u8, of.data as u8, of.class as u8);
     assert_eq!(triple(detail.probe), (1, 1, 0));
     assert_eq!(triple(detail.args), (5, 5, 4));
