@@ -10,8 +10,8 @@ const PAGE: usize = 64 << 10;
 
 /// Says a text that is in a private mapping of a file, whose page is the process's own copy if it `is_written`.
 pub(super) fn say_from_file(text: &str, is_written: bool) {
-    // SAFETY: makes a new file in memory, writes the text to it, and maps it; nothing else knows the file.
     let access = libc::PROT_READ | if is_written { libc::PROT_WRITE } else { 0 };
+    // SAFETY: makes a new file in memory, writes the text to it, and maps it; nothing else knows the file.
     let mapped = unsafe {
         let file = libc::memfd_create(c"text".as_ptr(), libc::MFD_CLOEXEC);
         assert_eq!(libc::write(file, text.as_ptr().cast(), text.len()), text.len().cast_signed());
