@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
+use crate::beside::{self, Rounds};
 use crate::records;
 use crate::rows::{ROWS, Traced};
 
@@ -70,7 +71,10 @@ pub fn run() -> Result<()> {
     }
     drop((out, builds));
     println!();
-    records::run()
+    records::run()?;
+    println!();
+    beside::run(Rounds { rounds: options.rounds, calls: options.calls });
+    Ok(())
 }
 
 /// Measures a round of all rows for each line on standard input, and prints the times in one line.
@@ -87,6 +91,19 @@ fn measure(calls: u64) -> Result<()> {
         println!("{}", times.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
     }
     Ok(())
+}
+
+/// Returns the fastest of all rounds, the median and the slowest.
+///
+/// # Errors
+/// There was no round.
+pub fn spread(times: &mut [f64]) -> Result<[f64; 3]> {
+    times.sort_by(f64::total_cmp);
+    let [first, .., last] = *times else {
+        let only = *times.first().context("no round")?;
+        return Ok([only; 3]);
+    };
+    Ok([first, times[times.len() / 2], last])
 }
 
 /// A child of a build of this program.
@@ -134,13 +151,7 @@ impl Build {
 
     /// Returns the fastest round of a row, the median and the slowest.
     fn spread(&mut self, row: usize) -> Result<[f64; 3]> {
-        let times = self.times.get_mut(row).context("no such row")?;
-        times.sort_by(f64::total_cmp);
-        let [first, .., last] = times[..] else {
-            let only = *times.first().context("no round")?;
-            return Ok([only; 3]);
-        };
-        Ok([first, times[times.len() / 2], last])
+        spread(self.times.get_mut(row).context("no such row")?)
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! `cargo xtask bench --process` runs it. The program measures children of itself, and with `--beside FILE` those of another build of
 //! it, in turn: one round of the one, one round of the other. The table has the median of all rounds. A second table is about records
-//! on their way to a file.
+//! on their way to a file, and further ones show other tools, where the machine has them.
 
+#[cfg(target_os = "linux")]
+mod beside;
 #[cfg(target_os = "linux")]
 mod child;
 #[cfg(target_os = "linux")]

@@ -27,11 +27,11 @@ sdt_provider! {
 }
 
 /// The tested rates in records a second, in ascending order.
-const RATES: [u64; 7] = [50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
+pub const RATES: [u64; 7] = [50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 /// The rate at which the CPU time is measured.
-const MEASURED: u64 = 200_000;
+pub const MEASURED: u64 = 200_000;
 /// The time for which records are made.
-const LENGTH: Duration = Duration::from_secs(2);
+pub const LENGTH: Duration = Duration::from_secs(2);
 /// The time between two bursts of records.
 const BURST: Duration = Duration::from_micros(100);
 
@@ -223,14 +223,14 @@ fn server_time() -> Result<u64> {
     anyhow::bail!("no thread serves consumers")
 }
 
-/// Returns the CPU time of a thread in nanoseconds (`/proc/PID/schedstat`).
-fn cpu_time(thread: &str) -> Result<u64> {
+/// Returns the CPU time of a thread, or of a process with one thread, in nanoseconds (`/proc/PID/schedstat`).
+pub fn cpu_time(thread: &str) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat"))?;
     text.split(' ').next().unwrap_or_default().parse().context("schedstat")
 }
 
 /// Returns a file without a name.
-fn tempfile() -> Result<File> {
+pub fn tempfile() -> Result<File> {
     let path = std::env::temp_dir().join(format!("bench-process.{}", std::process::id()));
     let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     std::fs::remove_file(&path)?;
