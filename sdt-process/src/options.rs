@@ -27,8 +27,10 @@ use crate::{fork, identity, memory, program, sandbox, shutdown, stack, worker};
 const OWN: [usize; 2] = [2, 3 + TIMERS];
 /// The number of clauses that can be enabled for the probes of DTrace itself.
 const CLAUSES: usize = 256;
-/// The memory in bytes for variables of programs in D and for large buffers, for all consumers together.
-const PROGRAMS: usize = if cfg!(target_pointer_width = "64") { 128 << 20 } else { 8 << 20 };
+/// The memory in bytes for variables of programs in D and for large buffers, for all consumers together. The second number applies if the
+/// system does not provide the first, for example because of a limit of the address space (`RLIMIT_AS`).
+const PROGRAMS: [usize; 2] =
+    if cfg!(target_pointer_width = "64") { [512 << 20, 128 << 20] } else { [8 << 20, 1 << 20] };
 /// The number of providers that the program can make at run time (`sdt_core::runtime`), and of their probes.
 const RUNTIME: [usize; 2] = [8, 256];
 
@@ -66,7 +68,7 @@ impl Options {
     /// | probes | those of the program, and 256 of 8 providers that are made at run time; each can be enabled four times |
     /// | consumers | eight, each with a buffer of 64 kB for each slot |
     /// | [`slots`](Self::slots) | two for each CPU, and six more |
-    /// | memory for programs in D | 128 MB, of which the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
+    /// | memory for programs in D | 512 MB, or 128 MB if the system does not provide as much, of which the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
     ///
     /// The system provides memory when it is first used. [`config`](Self::config) changes the numbers.
     pub fn new() -> Self {
@@ -252,20 +254,26 @@ impl Options {
         let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
         // A site of a function takes at most 64 bytes.
         let bytes = bytes.saturating_add(self.function_sites.saturating_mul(64));
-        let bytes = bytes.saturating_add(PROGRAMS);
-        // The system provides the memory as zero pages, and allocates a page only when it is written to.
-        let mut memory = Vec::<MaybeUninit<u8>>::new();
-        memory.try_reserve_exact(bytes).map_err(|source| StartError::Memory { bytes, source })?;
-        // SAFETY: `try_reserve_exact` has made room, and `MaybeUninit` needs no initialisation.
-        unsafe { memory.set_len(bytes) };
-        let memory = memory.leak();
+        let [programs, fewer] = PROGRAMS;
+        let with =
+            |programs| memory(bytes.saturating_add(programs)).map(|memory| (memory, programs));
+        let (memory, programs) = with(programs).or_else(|_| with(fewer))?;
         let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
         // Fails in probe context only, where `register_own` fails, too.
-        let _ = dtrace.share_memory(PROGRAMS / consumers.max(1));
+        let _ = dtrace.share_memory(programs / consumers.max(1));
         dtrace.register_own().map_err(StartError::Own)?;
         Ok((dtrace, consumers))
     }
+}
+
+/// Allocates memory. The system provides it as zero pages, and allocates a page only when it is written to.
+fn memory(bytes: usize) -> Result<&'static mut [MaybeUninit<u8>], StartError> {
+    let mut memory = Vec::<MaybeUninit<u8>>::new();
+    memory.try_reserve_exact(bytes).map_err(|source| StartError::Memory { bytes, source })?;
+    // SAFETY: `try_reserve_exact` has made room, and `MaybeUninit` needs no initialisation.
+    unsafe { memory.set_len(bytes) };
+    Ok(memory.leak())
 }
 
 /// Prints on standard error why a probe could not be enabled or disabled.
