@@ -125,6 +125,11 @@ impl Hosting {
         self.0.id()
     }
 
+    /// Returns whether the program is still running.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.0.child.try_wait(), Ok(None))
+    }
+
     /// Continues the program until it hosts probes; the program then waits. `say` prints a message if that takes long.
     ///
     /// # Errors

@@ -160,6 +160,12 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     }
     let mut output = Streams::standard("dtrace")?;
     let status = consume::run_all(targets, &job, &INTERRUPT, workload, &mut output)?;
+    if job.mode == Mode::Trace
+        && let Some(hosting) = &mut hosting
+        && hosting.is_running()
+    {
+        output::say(format_args!("dtrace: pid {} is still running\n", hosting.id()));
+    }
     Ok(ExitCode::from(status))
 }
 

@@ -42,7 +42,7 @@ fn flame_graph(action: &str) -> (Option<String>, String, Option<i32>) {
 
 #[test]
 fn a_process_is_listed_and_traced() {
-    let none = "the process hosts no probes: it has not called sdt_process::start";
+    let none = "the process hosts no probes: it has not called sdt_process::start, or has dropped the result";
     let id = std::process::id();
     let error = format!("dtrace: failed to connect to process:{id}: {none}\n");
     assert_eq!(dtrace(&["-l"]), (String::new(), error, Some(1)));

@@ -81,7 +81,12 @@
 //!   [`attach::detach`] has succeeded.
 //! - [`patch::Patcher`]: its functions write text as documented.
 //! - [`patch::set_mode`]: the caller is allowed to call the patcher.
-//! - [`ops::Framework::register`]: the functions of the ops table stay loaded until the provider is unregistered.
+//! - [`ops::Framework`]: an implementation calls the ops of a provider as documented, and no longer than it is registered.
+//!   [`register`](ops::Framework::register): the functions of the ops table stay loaded until the provider is unregistered.
+//!   [`hit`](ops::Framework::hit): only the ops of the probe change its id, and borrowed memory stays mapped.
+//! - `runtime::Provider::open_with`: the image is not unloaded before the provider is closed.
+//! - Parts for hosts, in [`frames`], `patch::machine` and `patch::protocol`: each function states the addresses and the context
+//!   for which it may be called.
 //!
 //! # Probe context
 //!

@@ -20,7 +20,7 @@ use crate::state::{self, GRACE};
 /// In the child of a `fork`, dropping this does nothing. It does nothing either after a seccomp filter has been installed that may forbid
 /// the necessary system calls ([`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox)).
 #[derive(Debug)]
-#[must_use = "tracing ends when this value is dropped"]
+#[must_use = "tracing ends when this value is dropped: keep it, as in `let _process = sdt_process::start()?`; `let _ =` drops it at once"]
 pub struct Process {
     path: PathBuf,
     dtrace: &'static Dtrace<Slots>,

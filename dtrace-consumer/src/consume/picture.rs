@@ -19,9 +19,11 @@ pub(super) fn sinks(job: &Job) -> Result<Vec<Box<dyn Sink>>, DtraceError> {
         sinks.push(Box::new(Perfetto::with_slices(BufWriter::new(opened), job.slices.clone())));
     }
     if let Some(file) = &job.flame_graph {
+        try_to_open(file)?;
         sinks.push(Box::new(FlameGraph { file: file.clone() }));
     }
     if let Some(file) = &job.heat_map {
+        try_to_open(file)?;
         let (map, began) = (HeatMap::in_units(job.units.clone()), Instant::now());
         sinks.push(Box::new(Heat { file: file.clone(), map, began }));
     }
@@ -29,6 +31,15 @@ pub(super) fn sinks(job: &Job) -> Result<Vec<Box<dyn Sink>>, DtraceError> {
         sinks.push(export(endpoint, job)?);
     }
     Ok(sinks)
+}
+
+/// Tries to open a file that is written at the end of the run, so that a wrong path is an error at the beginning. Leaves the file as
+/// it is.
+fn try_to_open(file: &Path) -> Result<(), DtraceError> {
+    let is_new = !file.exists();
+    let opened = File::options().write(true).create(true).truncate(false).open(file);
+    let removed = opened.and_then(|_| if is_new { std::fs::remove_file(file) } else { Ok(()) });
+    removed.map_err(|error| DtraceError::File { file: file.to_owned(), error })
 }
 
 /// Returns the export to the collector at a URL.

@@ -30,12 +30,13 @@ pub use running::{Look, Running};
 
 use std::collections::BTreeMap;
 
+use dtrace_abi::action::Action;
 use dtrace_abi::option::{OptionId, UNSET};
 use dtrace_abi::{Platform, System};
 use dtrace_compiler::declared::processes;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::options::Options;
-use dtrace_compiler::program::Program;
+use dtrace_compiler::program::{Ecb, Program};
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 
@@ -97,6 +98,8 @@ pub struct Trace {
     claimed: bool,
     /// Whether a program enables a timer.
     times: bool,
+    /// Whether a program prints or changes its aggregations.
+    shows_aggregations: bool,
     /// The programs that this run has enabled.
     compiled: Compiled,
 }
@@ -115,6 +118,7 @@ impl Trace {
             names_host: false,
             claimed: false,
             times: false,
+            shows_aggregations: false,
             compiled: Compiled::default(),
         }
     }
@@ -237,6 +241,7 @@ impl Trace {
         self.open()?;
         let matched = self.kernel.ask(|client| client.program(&dof))?;
         self.times |= program.ecbs.iter().any(|ecb| is_timer(&ecb.probe));
+        self.shows_aggregations |= program.ecbs.iter().any(shows_aggregations);
         let names = self.aggregations();
         let name = |variable| names.get(&variable).map(String::as_str);
         let options = self.opened.as_ref().unwrap_or(self.compiler.options());
@@ -319,6 +324,9 @@ impl Trace {
         } else {
             Unrecorded::of(&status)
         });
+        if self.shows_aggregations || self.claimed {
+            running.read_aggregations_with_records();
+        }
         if self.times {
             running.check_timers();
         }
@@ -355,6 +363,11 @@ fn named_host(name: &str) -> Vec<u8> {
 fn is_timer(probe: &Description) -> bool {
     ["", "profile"].contains(&&*probe.provider)
         && ["tick-", "profile-"].iter().any(|prefix| probe.name.starts_with(prefix))
+}
+
+/// Returns whether an action of a clause prints or changes an aggregation.
+fn shows_aggregations(clause: &Ecb) -> bool {
+    clause.actions.iter().any(|act| matches!(act.kind, Action::Printa | Action::LibAct))
 }
 
 /// Returns whether a program contains the word `hostname`.

@@ -124,6 +124,8 @@ pub struct Running {
     ended: Option<u32>,
     status: Timer,
     aggregate: Timer,
+    /// Whether records can print or change aggregations, which are then read with them.
+    is_aggregate_shown: bool,
     switch: Timer,
     /// The number of groups of [`GROUP`] kernels.
     groups: u32,
@@ -163,6 +165,7 @@ impl Running {
             ended: None,
             status: Timer::default(),
             aggregate: Timer::default(),
+            is_aggregate_shown: false,
             switch: Timer::default(),
             groups: 1,
             // Assumes that the first records arrive quickly.
@@ -178,6 +181,11 @@ impl Running {
     /// Sets the unrecorded hits before this run.
     pub(super) fn count_unrecorded_from(&mut self, before: Unrecorded) {
         self.unrecorded = before;
+    }
+
+    /// Reads the aggregations whenever there are records, because a record can print or change them.
+    pub(super) fn read_aggregations_with_records(&mut self) {
+        self.is_aggregate_shown = true;
     }
 
     /// Checks from time to time whether the kernel drives its timers and samples its threads.
@@ -389,7 +397,9 @@ impl Running {
             }
             false => None,
         };
-        let aggregated = match self.aggregate.now(aggrate, over || at_once) {
+        let has_records = |buffers: &Vec<Buffer>| buffers.iter().any(|of| !of.data.is_empty());
+        let is_shown = self.is_aggregate_shown && records.as_ref().is_some_and(has_records);
+        let aggregated = match self.aggregate.now(aggrate, over || at_once || is_shown) {
             true => self.take_aggregations(sink),
             false => Ok(()),
         };

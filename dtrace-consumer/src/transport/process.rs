@@ -35,8 +35,13 @@ pub enum ProcessError {
     /// There is no process with this number.
     #[error("No such process")]
     None,
-    /// The process has not started `sdt_process`.
-    #[error("the process hosts no probes: it has not called sdt_process::start")]
+    /// The process belongs to another user.
+    #[error("dtrace may not trace the process: run dtrace as the user of the process, or as root")]
+    Forbidden,
+    /// The process has not started `sdt_process`, or has ended it.
+    #[error(
+        "the process hosts no probes: it has not called sdt_process::start, or has dropped the result"
+    )]
     NoProbes,
     /// The path of the socket has a symbolic link or `..`.
     #[error(
@@ -90,6 +95,7 @@ pub(super) fn connect(id: u32) -> Result<UnixStream, ProcessError> {
     let process = PathBuf::from(format!("/proc/{id}"));
     let own = sockets(&process).map_err(|error| match error.kind() {
         ErrorKind::NotFound => ProcessError::None,
+        ErrorKind::PermissionDenied => ProcessError::Forbidden,
         _ => error.into(),
     })?;
     let table = BufReader::new(fs::File::open(process.join("net/unix"))?);

@@ -358,6 +358,12 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
             return exhausted(clause);
         }
         if !HAS_INTERPRETER {
+            if checks {
+                let now = progress.time.get_or_insert_with(|| context.kernel.host.timestamp());
+                if context.is_dead(*now) {
+                    return Outcome::Dead;
+                }
+            }
             // All clauses are plain: `Programs::keep` has refused the others.
             return match value {
                 Some(Err(stop)) => Outcome::Failed { action: 0, failure: stop.failure(0) },
@@ -390,8 +396,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         let (time, budget) = (&mut progress.time, &mut progress.budget);
         let mut work = budget.available();
         // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
-        let outcome =
-            unsafe { context.step(self.args, epid, clause, self.rules.checks, time, &mut work) };
+        let outcome = unsafe { context.step(self.args, epid, clause, time, &mut work) };
         budget.set_available(work);
         outcome
     }

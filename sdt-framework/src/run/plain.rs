@@ -9,8 +9,7 @@ use crate::base::host::Host;
 use crate::kernel::Kernel;
 
 impl<H: Host> ClauseContext<'_, H> {
-    /// Runs all steps of a plain clause. Reads the clock only if necessary. If `checks`, finds a consumer that has timed out even if
-    /// the clause records nothing.
+    /// Runs all steps of a plain clause. Reads the clock only if necessary.
     ///
     /// # Safety
     /// The caller is in probe context on the CPU of this context, and no clause runs on this CPU.
@@ -20,13 +19,12 @@ impl<H: Host> ClauseContext<'_, H> {
         args: &[u64],
         epid: u32,
         clause: &Clause,
-        checks: bool,
         time: &mut Option<u64>,
         work: &mut u32,
     ) -> Outcome {
         let words = clause.layout.words();
         let mut now = 0;
-        if words != 0 || checks {
+        if words != 0 {
             now = *time.get_or_insert_with(|| self.kernel.timestamp());
             if self.is_dead(now) {
                 return Outcome::Dead;
