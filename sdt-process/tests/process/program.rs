@@ -460,3 +460,19 @@ fn records_are_printed_when_a_process_stops_answering() {
     let [printed, said] = std::mem::take(&mut *shown.0.lock().unwrap());
     assert_eq!(printed.trim(), "123", "{said}");
 }
+
+/// A record that truncates an aggregation is read together with the aggregation, even if `tick-1s` fires at the time when buffers are
+/// read.
+#[test]
+fn an_aggregation_is_truncated_as_of_the_record() {
+    for _ in 0..3 {
+        let mut subject = Subject::new("jump");
+        let text = "subject:::work { @[arg1] = count(); } tick-1s { trunc(@, 3); exit(0); }";
+        let [shown, said] = run(&mut subject, text, |subject| {
+            subject.ask("fire 1 100");
+        });
+        let rows = shown.lines().filter(|line| !line.trim().is_empty()).count();
+        assert_eq!((rows, &*said), (3, ""), "{shown}");
+        subject.end();
+    }
+}
