@@ -460,20 +460,3 @@ fn records_are_printed_when_a_process_stops_answering() {
     let [printed, said] = std::mem::take(&mut *shown.0.lock().unwrap());
     assert_eq!(printed.trim(), "123", "{said}");
 }
-
-/// A record that truncates an aggregation is read together with the aggregation, even if that is not due.
-#[test]
-fn an_aggregation_is_truncated_as_of_the_record() {
-    let mut subject = Subject::new("jump");
-    let text = "#pragma D option aggrate=60s
-        #pragma D option switchrate=50ms
-        subject:::work { @[arg1] = count(); }
-        tick-500ms { trunc(@, 3); }
-        tick-1500ms { exit(0); }";
-    let [shown, said] = run(&mut subject, text, |subject| {
-        subject.ask("fire 1 100");
-    });
-    let rows = shown.lines().filter(|line| !line.trim().is_empty()).count();
-    assert_eq!((rows, &*said), (3, ""), "{shown}");
-    subject.end();
-}
