@@ -31,8 +31,9 @@ pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
     if provider.strip_prefix("pid").is_some_and(number) {
         return Some(
             "the provider pid has the probes entry and return of functions in a process that hosts sdt-process: \
-             with -p PID, pid$target:a.out:NAME:entry; :NAME: may have wildcards, and a.out may be the file name of a \
-             library; offsets in functions are not traced"
+             with -p PID, pid$target:a.out:NAME:entry. NAME is the whole path of a function, with a ? for each colon \
+             (shop??checksum) or with * (*checksum*); a.out may be the file name of a library; offsets in functions are not \
+             traced"
                 .to_owned(),
         );
     }
