@@ -34,9 +34,13 @@ pub(super) fn sinks(job: &Job) -> Result<Vec<Box<dyn Sink>>, DtraceError> {
 }
 
 /// Tries to open a file that is written at the end of the run, so that a wrong path is an error at the beginning. Leaves the file as
-/// it is.
+/// it is. Does not open pipes and devices, whose other end would notice, nor symbolic links.
 fn try_to_open(file: &Path) -> Result<(), DtraceError> {
-    let is_new = !file.exists();
+    let found = std::fs::symlink_metadata(file);
+    if found.as_ref().is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let is_new = found.is_err();
     let opened = File::options().write(true).create(true).truncate(false).open(file);
     let removed = opened.and_then(|_| if is_new { std::fs::remove_file(file) } else { Ok(()) });
     removed.map_err(|error| DtraceError::File { file: file.to_owned(), error })
