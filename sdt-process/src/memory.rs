@@ -313,8 +313,8 @@ impl Cache {
             && self.presence(address, into.len()) == Presence::Anonymous
             && self.found.is_anonymous(address, into.len())
         {
-            // SAFETY: each of these pages contains memory that the site of this thread's hit borrows (`borrowed::contains`), and
-            // the hit has not ended.
+            // SAFETY: each of these pages contains memory that the site of this thread's hit borrows (`Arguments::contains`), and
+            // the hit has not ended. They are in no mapping of a file, which another process could truncate (`is_anonymous`).
             unsafe { raw_load::copy(address, into) };
             return true;
         }
