@@ -106,3 +106,28 @@ fn draw(
     let drawn = draw(&title).and_then(|picture| Ok(std::fs::write(file, picture)?));
     drawn.map_err(|error| RenderError::Picture { file: file.into(), error: error.into() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_tried_and_nothing_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(try_to_open(&path("missing/picture.svg")).is_err());
+        try_to_open(&path("new.svg")).unwrap();
+        assert!(!path("new.svg").exists());
+        std::fs::write(path("old.svg"), "old").unwrap();
+        try_to_open(&path("old.svg")).unwrap();
+        assert_eq!(std::fs::read(path("old.svg")).unwrap(), b"old");
+        // Opening this would create the file to which the link leads.
+        std::os::unix::fs::symlink(path("nothing"), path("link.svg")).unwrap();
+        try_to_open(&path("link.svg")).unwrap();
+        assert!(path("link.svg").is_symlink() && !path("nothing").exists());
+        // Opening this for writing would wait for a reader.
+        let pipe = path("pipe.svg");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        try_to_open(&pipe).unwrap();
+    }
+}
