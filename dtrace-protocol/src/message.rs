@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A request of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -356,6 +356,10 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
+    /// The number of bytes before the instruction that a jump may overwrite together with it (`dtrace_abi::function::Window`).
+    pub before: u8,
+    /// The number of bytes after the instruction that a jump may overwrite together with it.
+    pub after: u8,
 }
 
 /// The names of a probe of a function.

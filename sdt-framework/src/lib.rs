@@ -133,6 +133,7 @@ pub use control::refused::{Malformed, ProgramError};
 #[cfg(feature = "server")]
 pub use control::server;
 pub use dtrace::Dtrace;
+pub use dtrace_abi::function::Window;
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use machine::{Invalid, InvalidPlace, Problem};
 pub use registry::registration;

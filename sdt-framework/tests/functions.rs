@@ -19,7 +19,7 @@ use sdt_core::patch::Patcher;
 use sdt_framework::server::{Lost, NoSites, Server, Stream, Tracer};
 use sdt_framework::{
     Config, ConsumerId, FunctionError, FunctionSite, FunctionText, Record, Registers, Rights,
-    Which, records,
+    Which, Window, records,
 };
 
 // On pages of their own, which the test makes writable.
@@ -214,7 +214,8 @@ fn site<'a>(
     code: &'static [u8],
 ) -> FunctionSite<'a> {
     let function = function.as_bytes();
-    FunctionSite { module: b"kernel", function, is_return, address, offset: 3, code }
+    let window = Window::default();
+    FunctionSite { module: b"kernel", function, is_return, address, offset: 3, code, window }
 }
 
 fn entry<'a>(function: &'a str, address: u64, code: &'static [u8]) -> FunctionSite<'a> {
@@ -556,7 +557,8 @@ fn functions_arrive_on_a_line() {
     let kernel = kernel();
     let mut line = Line::default();
     let probe = |is_return| FunctionProbe { module: b"kernel", function: b"twice", is_return };
-    let item = |probe, address, code| WireSite { probe, address, offset: 0, code };
+    let item =
+        |probe, address, code| WireSite { probe, address, offset: 0, code, before: 0, after: 0 };
     let request = Request::Functions { build_id: BUILD };
     let good = item(Some(probe(false)), TWICE, PUSH);
 

@@ -114,6 +114,12 @@ impl Text {
         self
     }
 
+    /// Returns whether enabled sites may jump.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const fn jumps(&self) -> bool {
+        !self.traps
+    }
+
     /// Checks that no debugger has a breakpoint at a site. A debugger saves the first byte of the site, and restores it
     /// later. If the site had changed meanwhile, the bytes after it would belong to another instruction. In trap mode
     /// both instructions have the same bytes there.

@@ -15,10 +15,12 @@ pub mod aarch64;
 mod path;
 pub mod riscv64;
 mod stack;
+mod window;
 pub mod x86_64;
 
 pub use path::first_crate;
 pub use stack::Stack;
+pub use window::Window;
 
 /// The length in bytes of the longest instruction that can be emulated, on any architecture.
 pub const MAX_LEN: usize = 15;

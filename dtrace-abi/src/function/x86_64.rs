@@ -1,8 +1,10 @@
 //! x86_64: Intel SDM volume 2, 64-bit mode.
 
 mod emulate;
+mod movable;
 
 pub use emulate::Registers;
+pub use movable::{Movable, movable};
 
 /// A general register, by its number in instructions: `rax` is 0, `rsp` is 4, `r15` is 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

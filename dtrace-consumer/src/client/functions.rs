@@ -1,5 +1,6 @@
 //! Requests about functions to trace.
 
+use dtrace_abi::function::Window;
 use dtrace_protocol::frame::decoded_len;
 use dtrace_protocol::{FunctionProbe, RefusedFunction, Reply, Request, WhyNoFunction};
 
@@ -36,6 +37,8 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
+    /// The bytes around it that a jump may overwrite.
+    pub window: Window,
 }
 
 impl Client {
@@ -76,6 +79,8 @@ impl Client {
                         address: site.address,
                         offset: site.offset,
                         code: site.code,
+                        before: site.window.before,
+                        after: site.window.after,
                     };
                     if writer.push(&item).is_err() {
                         break;

@@ -21,6 +21,8 @@ const OTHER: &str = "kernel";
 
 /// The largest total size of all functions, as a multiple of the size of the text.
 const OVERLAP: u64 = 4;
+/// The largest number of bytes behind a function that can be padding before the next one and are of use.
+const BEHIND: usize = 16;
 /// The largest total size of the names of all functions, in bytes.
 const NAMES: usize = 256 << 20;
 
@@ -56,6 +58,11 @@ struct Text<'f> {
 }
 
 impl<'f> Text<'f> {
+    /// Returns the address behind the last byte.
+    const fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes.len() as u64)
+    }
+
     /// Returns the text of a function.
     fn of(&self, address: u64, size: u64) -> Option<&'f [u8]> {
         let start = usize::try_from(address.checked_sub(self.address)?).ok()?;
@@ -93,17 +100,22 @@ pub(super) struct Symbol {
     pub size: u64,
     /// The place of its text in the file.
     text: Option<Range<usize>>,
+    /// The number of bytes of text between it and the next function, up to [`BEHIND`].
+    behind: usize,
 }
 
 impl Symbol {
     /// Decodes its instructions; `bytes` are those of the file.
     pub fn decode(self, architecture: Architecture, bytes: &[u8]) -> Function {
-        let Self { name, address, size, text } = self;
-        let obstacle = match (size, text.and_then(|text| bytes.get(text))) {
+        let Self { name, address, size, text, behind } = self;
+        let place = text.clone().and_then(|text| {
+            Some((bytes.get(text.clone())?, bytes.get(text.end..text.end + behind)?))
+        });
+        let obstacle = match (size, place) {
             (0, _) => Obstacle::NoSize,
             (_, None) => Obstacle::NoText,
-            (_, Some(text)) => {
-                let found = exits::find(architecture, address, text);
+            (_, Some((text, behind))) => {
+                let found = exits::find(architecture, address, text, behind);
                 let Found { entry, returns, calls } = found;
                 return Function { name, address, size, entry, returns, calls };
             }
@@ -160,13 +172,21 @@ pub(super) fn read(bytes: &[u8]) -> Result<Symbols, ReadError> {
     if claimed > text.saturating_mul(OVERLAP) || names > bytes.len() || names > NAMES {
         return Err(ReadError::Overlap(names));
     }
+    let starts: Vec<(usize, u64)> = symbols.keys().copied().collect();
     let mut all: Vec<_> = symbols
         .into_iter()
-        .map(|((section, address), (size, symbol))| {
-            let text = texts.get(&section).and_then(|text| text.of(address, size));
+        .enumerate()
+        .map(|(index, ((section, address), (size, symbol)))| {
+            let own = texts.get(&section);
+            let text = own.and_then(|text| text.of(address, size));
             let start = text.map(|text| text.as_ptr().addr() - bytes.as_ptr().addr());
             let text = start.map(|start| start..start + size as usize);
-            Symbol { name: Name::of(symbol, OTHER), address, size, text }
+            let end = address.saturating_add(size);
+            let next = starts.get(index + 1).filter(|(of, _)| *of == section);
+            let past = next.map_or(u64::MAX, |(_, address)| *address);
+            let room = own.map_or(0, |own| own.end().min(past).saturating_sub(end));
+            let behind = BEHIND.min(usize::try_from(room).unwrap_or(BEHIND));
+            Symbol { name: Name::of(symbol, OTHER), address, size, text, behind }
         })
         .collect();
     all.sort_by_key(|function| function.address);

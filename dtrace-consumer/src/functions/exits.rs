@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::function::{Architecture, Obstacle, Site};
 use super::instruction::{Flow, Instruction};
+use super::window::Searched;
 use super::{aarch64, riscv64, x86_64};
 
 /// The entry and the returns of a function, and the functions that it calls or jumps to.
@@ -58,8 +59,8 @@ impl Architecture {
     }
 }
 
-/// Finds the entry and the returns of a function with this text.
-pub(super) fn find(architecture: Architecture, address: u64, text: &[u8]) -> Found {
+/// Finds the entry and the returns of a function with this text; `behind` are the bytes between it and the next function.
+pub(super) fn find(architecture: Architecture, address: u64, text: &[u8], behind: &[u8]) -> Found {
     let range = address..address + text.len() as u64;
     let instructions = match architecture.decode(address, text) {
         Ok(instructions) => instructions,
@@ -79,12 +80,22 @@ pub(super) fn find(architecture: Architecture, address: u64, text: &[u8]) -> Fou
             Err(Obstacle::NotEmulated { offset, instruction })
         }
     };
-    let entry = match entry(architecture, text, &instructions) {
+    let mut entry = match entry(architecture, text, &instructions) {
         Ok(at) => site(at),
         Err(obstacle) => Err(obstacle),
     };
-    let returns =
+    let mut returns: Result<Vec<Site>, _> =
         exits(&range, &instructions).and_then(|exits| exits.into_iter().map(site).collect());
+    if architecture == Architecture::X86_64 {
+        let bytes = [text, behind].concat();
+        let mut sites: Vec<_> = entry.iter_mut().chain(returns.iter_mut().flatten()).collect();
+        let addresses = sites.iter().map(|site| site.address);
+        if let Some(searched) = Searched::new(address, &bytes, &instructions, addresses) {
+            for site in &mut sites {
+                site.window = searched.window(site.address);
+            }
+        }
+    }
     let calls = instructions.iter().filter_map(|at| match at.flow {
         Flow::Call(Some(target)) | Flow::Jump(target) | Flow::Branch(target) => Some(target),
         _ => None,

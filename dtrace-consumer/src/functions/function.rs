@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use dtrace_abi::function::MAX_LEN;
+use dtrace_abi::function::{MAX_LEN, Window};
 
 use super::name::Name;
 
@@ -51,6 +51,8 @@ pub struct Function {
 pub struct Site {
     /// The address in the file.
     pub address: u64,
+    /// The bytes around the instruction that a jump may overwrite.
+    pub window: Window,
     bytes: [u8; MAX_LEN],
     length: u8,
 }
@@ -61,7 +63,7 @@ impl Site {
         let mut bytes = [0; MAX_LEN];
         let length = code.len().min(MAX_LEN);
         bytes[..length].copy_from_slice(&code[..length]);
-        Self { address, bytes, length: length as u8 }
+        Self { address, window: Window::default(), bytes, length: length as u8 }
     }
 
     /// Returns the bytes of the instruction.

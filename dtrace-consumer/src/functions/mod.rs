@@ -26,6 +26,7 @@ mod name;
 mod process;
 mod riscv64;
 mod traced;
+mod window;
 mod x86_64;
 
 pub use elf::ReadError;

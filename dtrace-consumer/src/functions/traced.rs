@@ -173,6 +173,7 @@ impl Traced {
                         address: site.address,
                         offset: site.address.saturating_sub(probe.address) as u32,
                         code: site.code(),
+                        window: site.window,
                     })),
                     Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
                     Err(_) => missing.push((OBSTACLE, function.clone())),

@@ -154,4 +154,42 @@ mod tests {
     fn instructions_are_shown_as_gnu_tools_show_them() {
         assert_eq!(text(0, &[0x48, 0x8b, 0x47, 0x18]), "mov 0x18(%rdi),%rax");
     }
+
+    /// `dtrace_abi` knows far fewer instructions than iced. It must agree with iced on those that it knows.
+    #[test]
+    fn movable_instructions_are_those_that_iced_decodes() {
+        use dtrace_abi::function::x86_64::movable;
+        use object::{Object as _, ObjectSection as _};
+
+        let program = std::fs::read("/proc/self/exe").unwrap();
+        let file = object::File::parse(&*program).unwrap();
+        let text = file.section_by_name(".text").unwrap();
+        let bytes = text.data().unwrap();
+        let mut decoder = Decoder::with_ip(64, bytes, text.address(), DecoderOptions::NONE);
+        let (mut all, mut known) = (0, 0);
+        while decoder.can_decode() && all < 2_000_000 {
+            let at = decoder.position();
+            let decoded = decoder.decode();
+            all += 1;
+            let Some(movable) = movable(&bytes[at..]) else { continue };
+            if decoded.code() == Code::INVALID {
+                continue;
+            }
+            known += 1;
+            let code = &bytes[at..at + decoded.len()];
+            assert_eq!(usize::from(movable.length), decoded.len(), "{}", self::text(0, code));
+            assert_eq!(decoded.flow_control(), FlowControl::Next, "{}", self::text(0, code));
+            let offsets = decoder.get_constant_offsets(&decoded);
+            let relative = decoded.is_ip_rel_memory_operand();
+            let expected = relative.then(|| offsets.displacement_offset() as u8);
+            assert_eq!(movable.relative, expected, "{}", self::text(0, code));
+            let is_named = |of| matches!(of, Register::RSP | Register::RBP | Register::RIP);
+            let is_safe = decoded.op_kinds().all(|kind| kind != OpKind::Memory)
+                || matches!(decoded.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
+                || decoded.segment_prefix() == Register::FS
+                || is_named(decoded.memory_base());
+            assert!(is_safe, "{}", self::text(0, code));
+        }
+        assert!(known > all / 3, "{known} of {all}");
+    }
 }

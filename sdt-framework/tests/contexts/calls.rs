@@ -13,7 +13,7 @@ use sdt_framework::server::{Limits, Lost, NoSites, Secure, SecureHost, Server, S
 use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{
     Config, ConsumerError, Dtrace, FunctionError, FunctionSite, FunctionText, Host as _, InitError,
-    Memory, ProbeContext, Registers, Rights, Spec, Which, registration,
+    Memory, ProbeContext, Registers, Rights, Spec, Which, Window, registration,
 };
 
 use crate::common::memory;
@@ -105,6 +105,7 @@ const SITE: FunctionSite<'_> = FunctionSite {
     address: 0,
     offset: 0,
     code: &[0x90],
+    window: Window { before: 0, after: 0 },
 };
 
 struct Idle;
@@ -227,6 +228,10 @@ fn boot() -> Vec<(&'static str, Call)> {
         ("Dtrace::function_hit", |w| {
             // SAFETY: no function is traced.
             assert!(!unsafe { w.dtrace.function_hit(&mut Registers::default()) });
+            Worked
+        }),
+        ("Dtrace::function_record", |w| {
+            w.dtrace.function_record(&Registers::default());
             Worked
         }),
         ("Dtrace::function_skip", |w| {

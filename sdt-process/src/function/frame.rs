@@ -75,6 +75,11 @@ pub(super) fn set_registers(context: &mut Context, registers: &Registers) {
     all[libc::REG_EFL as usize] = registers.rflags as i64;
 }
 
+/// Sets the address at which the interrupted code continues.
+pub(super) fn set_counter(context: &mut Context, counter: usize) {
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] = counter as i64;
+}
+
 /// Returns the beginning of the stack of interrupted code. At the boundary of a function, the return address is at the
 /// stack pointer, and the frame pointer still has, or has again, the value of the caller.
 pub(super) fn boundary(registers: &Registers) -> Boundary {

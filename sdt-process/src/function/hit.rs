@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use sdt_framework::{Dtrace, Host as _};
 
 use super::handlers::Handler;
-use super::{frame, images};
+use super::thunk::Saved;
+use super::{frame, images, jumps};
 use crate::slots::{self, Slots};
 use crate::stack;
 
@@ -40,6 +41,11 @@ pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
     // SAFETY: the kernel passed a valid context, which is this handler's until it returns.
     let context = unsafe { &mut *context.cast::<frame::Context>() };
     if !dtrace.is_function_site(breakpoint as u64) {
+        // A jump overwrites this instruction, or has overwritten it.
+        if let Some(copy) = jumps::continuation(breakpoint) {
+            frame::set_counter(context, copy);
+            return true;
+        }
         // The breakpoint was removed after this thread had hit it: the instruction is there again.
         let is_stale = images::contain(breakpoint) && !images::has_breakpoint(breakpoint);
         if is_stale {
@@ -87,4 +93,27 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
     }
     frame::set_registers(context, &registers);
     RECORDS.set(is_nested);
+}
+
+/// Records the hit of a site that jumps. The thunk calls this on the thread's own stack.
+///
+/// # Safety
+/// `saved` are the registers that the thunk has saved.
+pub(super) unsafe extern "C" fn record_jump(saved: *const Saved) {
+    let Some(dtrace) = framework() else { return };
+    if RECORDS.replace(true) {
+        // A function that the recording calls.
+        return dtrace.count_stray();
+    }
+    match slots::room_keeping_errno() {
+        Some(room) => {
+            // SAFETY: by the contract of this function.
+            let registers = unsafe { &*saved }.registers();
+            let _note = stack::Note::at_function(frame::boundary(&registers), room);
+            // The table of sites is searched while the thread holds a slot, so `Host::sync` waits for the end.
+            dtrace.host().without_interrupts(|| dtrace.function_record(&registers));
+        }
+        None => dtrace.count_stray(),
+    }
+    RECORDS.set(false);
 }

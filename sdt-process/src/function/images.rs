@@ -8,12 +8,14 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
 use object::{NativeEndian, read::elf::NoteIterator};
 use sdt_core::site::ENCODING;
 
+use super::area::Area;
 use super::excluded::{Role, Rule};
 use crate::image;
 use crate::text_access::site_bytes;
@@ -47,6 +49,8 @@ impl Loaded {
 struct Entry {
     object: Loaded,
     rule: Rule,
+    /// The memory for detours, once a site of this object was to jump; `None` if it is not free.
+    area: OnceLock<Option<Area>>,
     next: Option<&'static Entry>,
 }
 
@@ -78,6 +82,18 @@ pub(super) fn allow(address: usize, length: usize) -> bool {
     let is_allowed =
         |of: &Entry| of.object.contains(address, length) && of.rule.allows(address, length);
     traced().any(is_allowed)
+}
+
+/// Returns the memory for the detours of the text at an address, if it is reserved. Async-signal-safe.
+pub(super) fn area(address: usize) -> Option<&'static Area> {
+    traced().find_map(|of| of.area.get()?.as_ref().filter(|area| area.is_for(address)))
+}
+
+/// Returns the memory for the detours of the text at an address, and reserves it at the first call.
+pub(super) fn make_area(address: usize) -> Option<&'static Area> {
+    let of = traced().find(|of| of.object.contains(address, 1))?;
+    let text = of.object.text.iter().find(|text| text.contains(&address))?;
+    of.area.get_or_init(|| Area::reserve(text)).as_ref().filter(|area| area.is_for(address))
 }
 
 /// Returns whether there is a breakpoint at an address in the text of a traced object. Async-signal-safe.
@@ -115,7 +131,10 @@ pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     let bias = object.bias;
     // SAFETY: the pointer is null, or refers to an entry that this function leaked in an earlier call.
     let next = unsafe { FIRST.load(Ordering::Acquire).as_ref() };
-    FIRST.store(Box::leak(Box::new(Entry { object, rule, next })), Ordering::Release);
+    FIRST.store(
+        Box::leak(Box::new(Entry { object, rule, area: OnceLock::new(), next })),
+        Ordering::Release,
+    );
     Some(bias)
 }
 

@@ -18,13 +18,17 @@
 //! replaced instruction in the copy, and returns from the signal a second time (`rt_sigreturn(2)`), with the copy. So the thread gets all
 //! registers back, also those that this crate does not know.
 
+mod area;
+mod detour;
 mod excluded;
 mod frame;
 mod handlers;
 mod hit;
 mod images;
+mod jumps;
 mod restorer;
 mod text;
+mod thunk;
 
 pub(crate) use handlers::{forget_handlers, wait_for_handlers};
 pub(crate) use text::{end_change, register};

@@ -1,14 +1,16 @@
 //! The text that consumers may trace, and the stores to it.
 
 use std::ffi::{CStr, CString};
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::{Patcher, machine};
-use sdt_framework::{Dtrace, FunctionText};
+use sdt_framework::{Dtrace, FunctionText, Window};
 
-use super::{frame, hit, images};
+use super::jumps::Jumps;
+use super::{frame, hit, images, thunk};
 use crate::breakpoint;
 use crate::image::Image;
 use crate::slots::Slots;
@@ -38,13 +40,14 @@ pub(crate) fn register(
     let own = images::loaded().into_iter().find(|object| object.contains(here, 1));
     let Some(own) = own else { return Err(FrameworkError::Invalid) };
     let provider = CString::new(format!("pid{}", std::process::id()));
+    let thunk = if text.jumps() { thunk::address() } else { None };
     let handlers = [breakpoint::on_trap as *const (), hit::record as *const ()];
     let traced = Traced {
         build_id: own.build_id,
         bias: Image::here().bias(),
         provider: provider.map_err(|_| FrameworkError::Invalid)?,
         handlers: handlers.map(|handler| handler as usize as u64),
-        stores: Box::leak(Box::new(Stores { text })),
+        stores: Box::leak(Box::new(Stores { jumps: Jumps::new(thunk), text })),
     };
     dtrace.register_functions(Box::leak(Box::new(traced)), sites)?;
     hit::set_framework(dtrace);
@@ -89,6 +92,18 @@ unsafe impl FunctionText for Traced {
         &self.handlers
     }
 
+    fn offer(&self, address: u64, code: &[u8], window: Window) {
+        self.stores.jumps.offer(address as usize, code, window);
+    }
+
+    fn holds_jump(&self, address: u64) -> bool {
+        self.stores.jumps.holds(address as usize)
+    }
+
+    fn withdraw(&self, address: u64) {
+        self.stores.jumps.withdraw(address as usize);
+    }
+
     fn patcher(&self) -> &'static dyn Patcher {
         self.stores
     }
@@ -109,13 +124,31 @@ pub(crate) fn end_change() {
     *proof() = None;
 }
 
+/// Makes all threads execute a synchronising instruction.
+fn synchronise_all() -> io::Result<()> {
+    machine::synchronise_cpu();
+    synchronise_threads()
+}
+
 /// The stores to text of functions.
 #[derive(Debug)]
 struct Stores {
     text: Text,
+    jumps: Jumps,
 }
 
 impl Stores {
+    /// Replaces breakpoints by jumps, and restores the text of disabled sites that jump.
+    fn settle(&self) -> io::Result<()> {
+        if !self.jumps.are_open() || !self.is_proved() {
+            return Ok(());
+        }
+        match &*proof() {
+            Some((access, _)) => self.jumps.settle(access, &synchronise_all),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether text can be changed now. If not, the consumer gets the reason.
     fn is_proved(&self) -> bool {
         let mut proof = proof();
@@ -136,7 +169,8 @@ unsafe impl Patcher for Stores {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         if let Some((access, _)) = &*proof() {
             // SAFETY: the contract of this function is that of `Access::write`.
-            let written = unsafe { access.write(address, bytes) };
+            let write = |address, bytes: &[u8]| unsafe { access.write(address, bytes) };
+            let written = self.jumps.store(address, bytes, &write);
             written.unwrap_or_else(|error| {
                 text::refuse(format!("functions cannot be traced: {error}"))
             });
@@ -144,9 +178,8 @@ unsafe impl Patcher for Stores {
     }
 
     fn synchronise(&self) {
-        machine::synchronise_cpu();
-        synchronise_threads()
-            .unwrap_or_else(|error| text::refuse(format!("functions cannot be traced: {error}")));
+        let done = synchronise_all().and_then(|()| self.settle());
+        done.unwrap_or_else(|error| text::refuse(format!("functions cannot be traced: {error}")));
         end_change();
     }
 

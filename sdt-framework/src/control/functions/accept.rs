@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use dtrace_abi::function::MAX_LEN;
+use dtrace_abi::function::{MAX_LEN, Window};
 use dtrace_abi::name::Name;
 use sdt_core::ops::{FUNCTION_NAME_LEN, FrameworkError, MODULE_NAME_LEN};
 
@@ -33,6 +33,8 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
+    /// The bytes around the instruction that a jump may overwrite, if the host [jumps](FunctionText::offer).
+    pub window: Window,
 }
 
 /// The reason why a site is refused. Nothing was changed.
@@ -144,6 +146,7 @@ impl<H: Host> Control<H> {
         if let Some(index) = existing {
             let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
             if table.sites.of(probe).all(|site| site.address() != new.address) {
+                table.text.offer(new.address, new.code, new.window);
                 let site = table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
                 self.enable_new_site(table, probe, site);
             }
@@ -156,6 +159,7 @@ impl<H: Host> Control<H> {
         let index = table.sites.take_probe().ok_or(FunctionError::NoRoom)?;
         let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
         let parg = core::ptr::without_provenance_mut(index);
+        table.text.offer(new.address, new.code, new.window);
         // First the site, because the probe may be enabled when it is created.
         table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
         let created = tables.registry.create(table.provider, names, 0, parg);
@@ -167,7 +171,7 @@ impl<H: Host> Control<H> {
                 Ok(())
             }
             Err(error) => {
-                table.sites.retire(index, |_| false);
+                table.retire(index);
                 table.sites.free_probe(index);
                 Err(match error {
                     FrameworkError::Invalid => FunctionError::Name,
@@ -208,7 +212,7 @@ impl Table {
         wanted: &FunctionSite<'a>,
     ) -> Result<New<'a>, FunctionError> {
         let slide = self.text.slide_of(build_id).ok_or(FunctionError::Build)?;
-        let FunctionSite { is_return, offset, code, .. } = *wanted;
+        let FunctionSite { is_return, offset, code, window, .. } = *wanted;
         let address = wanted.address.wrapping_add(slide);
         if code.is_empty() || code.len() > MAX_LEN {
             return Err(FunctionError::Instruction);
@@ -240,7 +244,7 @@ impl Table {
         if !same {
             return Err(FunctionError::Bytes);
         }
-        Ok(New { address, code, offset, is_return })
+        Ok(New { address, code, window, offset, is_return })
     }
 
     /// Returns whether an instruction overlaps a site of `sdt-core`, or a function's site at another address.

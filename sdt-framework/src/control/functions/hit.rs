@@ -23,18 +23,8 @@ impl<H: Host> Control<H> {
     /// # Safety
     /// The contract of `Dtrace::function_hit`.
     pub(crate) unsafe fn function_hit(&self, registers: &mut arch::Registers) -> bool {
-        let record = |table: &Table, registers: &arch::Registers| {
-            let address = arch::address(registers);
-            // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
-            self.framework().outermost(|| {
-                for is_return in [false, true] {
-                    let sites = table.sites.at(address);
-                    sites.filter(|site| site.is_return() == is_return).for_each(|site| {
-                        self.fire_function(table, site, registers);
-                    });
-                }
-            });
-        };
+        let record =
+            |table: &Table, registers: &arch::Registers| self.fire_functions(table, registers);
         // SAFETY: the contract of `emulate` is that of this function.
         unsafe { self.emulate(registers, record) }
     }
@@ -71,6 +61,27 @@ impl<H: Host> Control<H> {
         // also checked that the host leaves room on the stack.
         unsafe { instruction.emulate(registers) };
         true
+    }
+
+    /// [`Dtrace::function_record`](crate::Dtrace::function_record).
+    pub(crate) fn function_record(&self, registers: &arch::Registers) {
+        if let Some(table) = self.functions.get() {
+            self.fire_functions(table, registers);
+        }
+    }
+
+    /// Records a hit for each probe that has a site at the address in the registers.
+    fn fire_functions(&self, table: &Table, registers: &arch::Registers) {
+        let address = arch::address(registers);
+        // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
+        self.framework().outermost(|| {
+            for is_return in [false, true] {
+                let sites = table.sites.at(address);
+                sites.filter(|site| site.is_return() == is_return).for_each(|site| {
+                    self.fire_function(table, site, registers);
+                });
+            }
+        });
     }
 
     fn fire_function(&self, table: &Table, site: &Site, registers: &arch::Registers) {

@@ -66,14 +66,23 @@ unsafe extern "C" fn destroy<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
     // SAFETY: the framework passes the registered `arg`.
     let this = unsafe { framework::<H>(arg) };
     if let Some(table) = this.functions.get() {
-        table
-            .sites
-            .retire(parg.addr(), |site| table.holds_breakpoint(site) && !table.is_replaced(site));
+        table.retire(parg.addr());
         table.sites.free_probe(parg.addr());
     }
 }
 
 impl Table {
+    /// Removes the sites of a probe, except those whose text could not be restored.
+    pub(super) fn retire(&self, index: usize) {
+        self.sites.retire(index, |site| {
+            let is_kept = self.is_changed(site) && !self.is_replaced(site);
+            if !is_kept && self.sites.at(site.address()).count() == 1 {
+                self.text.withdraw(site.address());
+            }
+            is_kept
+        });
+    }
+
     /// Returns whether an enabled probe has a site at the address of this one.
     fn is_replaced(&self, site: &Site) -> bool {
         self.sites.at(site.address()).any(|other| {
@@ -82,12 +91,14 @@ impl Table {
         })
     }
 
-    /// Returns whether the text at a site has a breakpoint: the probe is enabled, or the host could not restore the text.
-    fn holds_breakpoint(&self, site: &Site) -> bool {
+    /// Returns whether the text at a site has a breakpoint or a jump: the probe is enabled, or the host could not restore the text.
+    fn is_changed(&self, site: &Site) -> bool {
         let code = site.code();
         let head = arch::breakpoint(code.bytes());
         // SAFETY: `accept` has checked that this is text, which stays mapped.
-        !code.bytes().starts_with(head) && unsafe { text_is(site.address(), head) }
+        let has_breakpoint =
+            || !code.bytes().starts_with(head) && unsafe { text_is(site.address(), head) };
+        self.text.holds_jump(site.address()) || has_breakpoint()
     }
 
     /// Returns whether the host can write to a site.
@@ -197,7 +208,7 @@ impl<H: Host> Control<H> {
         let mut any = false;
         for site in table.sites.of(probe).filter(|site| !table.is_replaced(site)) {
             // If the host cannot write to it now, the breakpoint stays, and so does the site.
-            if table.holds_breakpoint(site) && table.is_writable(site) {
+            if table.is_changed(site) && table.is_writable(site) {
                 table.store(site, false);
                 any = true;
             }

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dtrace_abi::function::MAX_LEN;
+use dtrace_abi::function::{MAX_LEN, Window};
 
 use crate::base::arena::Arena;
 use crate::base::sync::{AtomicU32, UnsafeCell};
@@ -52,6 +52,7 @@ const IS_RETURN: u8 = 0x80;
 pub(super) struct New<'a> {
     pub(super) address: u64,
     pub(super) code: &'a [u8],
+    pub(super) window: Window,
     pub(super) offset: u32,
     pub(super) is_return: bool,
 }

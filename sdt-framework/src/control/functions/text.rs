@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use dtrace_abi::function::Window;
 use sdt_core::patch::Patcher;
 
 /// The text of a kernel whose functions consumers may trace, and how its breakpoint handler works.
@@ -49,6 +50,24 @@ pub unsafe trait FunctionText: Sync {
     /// Returns the addresses of the functions that the breakpoint handler calls. Consumers do not trace these, nor functions
     /// that these call directly.
     fn handlers(&self) -> &[u64];
+
+    /// Offers a site that is being added: the address of its instruction in memory, the bytes of the instruction, and the bytes around it
+    /// that a jump may overwrite.
+    ///
+    /// A host that jumps replaces the breakpoint by a jump later, in [`Patcher::synchronise`]. The jump leads to code of the host that calls
+    /// [`Dtrace::function_record`](crate::Dtrace::function_record), executes the overwritten instructions, and jumps back. When the
+    /// framework stores the instruction again, the host may keep the jump until the next call of `synchronise`. The window is the
+    /// claim of a consumer: the host has to keep the program correct even if it is false. Called with the framework's lock held.
+    fn offer(&self, _address: u64, _code: &[u8], _window: Window) {}
+
+    /// Returns whether a jump that the host has stored is at the site with this address. Called with the framework's lock held.
+    fn holds_jump(&self, _address: u64) -> bool {
+        false
+    }
+
+    /// Takes an [offer](Self::offer) back: the site is removed, and its text has its instruction again. Called with the framework's lock
+    /// held.
+    fn withdraw(&self, _address: u64) {}
 
     /// Returns the interface by which the text is changed.
     fn patcher(&self) -> &'static dyn Patcher;

@@ -1,5 +1,6 @@
 //! Requests about functions to trace.
 
+use dtrace_abi::function::Window;
 use dtrace_protocol::{
     FunctionProbe, FunctionSite, Items, RefusedFunction, Reply, Why, WhyNoFunction,
 };
@@ -89,8 +90,9 @@ pub(super) fn add(
 
 fn site<'a>(probe: &FunctionProbe<'a>, item: &FunctionSite<'a>) -> functions::FunctionSite<'a> {
     let FunctionProbe { module, function, is_return } = *probe;
-    let FunctionSite { address, offset, code, .. } = *item;
-    functions::FunctionSite { module, function, is_return, address, offset, code }
+    let FunctionSite { address, offset, code, before, after, .. } = *item;
+    let window = Window { before, after };
+    functions::FunctionSite { module, function, is_return, address, offset, code, window }
 }
 
 const fn why(error: FunctionError) -> WhyNoFunction {

@@ -1,0 +1,94 @@
+//! Memory for the code to which sites jump.
+//!
+//! A jump is always `e9 cc cc cc cc`: each byte after the first one is a breakpoint. So a thread that was interrupted between two
+//! instructions before a jump overwrote them, or that jumps between them, hits a breakpoint, and the handler continues it in the copies
+//! of these instructions. This holds at any time later, so nobody has to find or to stop these threads.
+//!
+//! With this displacement, the jumps of all sites lead 819 MiB below the sites. There, an area as large as the text has a *landing* for each of
+//! them: a jump to the *detour*, the code that records the hit and executes the instructions that the jump has overwritten. If a
+//! part of the area is not free, the sites of this text keep their breakpoints.
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The length of a jump.
+pub(super) const JUMP: usize = 5;
+/// The bytes of a jump.
+pub(super) const JUMP_CODE: [u8; JUMP] = [0xe9, BREAKPOINT, BREAKPOINT, BREAKPOINT, BREAKPOINT];
+/// `int3`
+pub(super) const BREAKPOINT: u8 = 0xcc;
+/// The distance from the end of a site's jump to its landing.
+const DISPLACEMENT: i32 = i32::from_le_bytes([BREAKPOINT; 4]);
+/// The largest text whose sites jump. Detours and text must be in reach of each other's jumps.
+const LARGEST: usize = 256 << 20;
+/// The alignment of pages, and of detours.
+const PAGE: usize = 4096;
+const DETOUR: usize = 16;
+
+/// The memory for the landings and the detours of a text. It stays mapped until the process ends.
+#[derive(Debug)]
+pub(super) struct Area {
+    text: Range<usize>,
+    detours: Range<usize>,
+    /// The end of the detours that exist.
+    next: AtomicUsize,
+}
+
+/// Returns the address to which a jump at this address leads.
+pub(super) const fn landing(jump: usize) -> usize {
+    jump.wrapping_add(JUMP).wrapping_add_signed(DISPLACEMENT as isize)
+}
+
+impl Area {
+    /// Reserves the memory for a text. Pages that are not used take no memory. Returns `None` if it is not free.
+    pub(super) fn reserve(text: &Range<usize>) -> Option<Self> {
+        let below = DISPLACEMENT.unsigned_abs() as usize;
+        if text.is_empty() || text.len() > LARGEST || text.start < 2 * below {
+            return None;
+        }
+        let start = landing(text.start) & !(PAGE - 1);
+        let landings = (landing(text.end) + JUMP - start).next_multiple_of(PAGE);
+        let length = landings + text.len().next_multiple_of(PAGE);
+        let how = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_NORESERVE
+            | libc::MAP_FIXED_NOREPLACE;
+        let wanted = ptr::without_provenance_mut(start);
+        // SAFETY: with MAP_FIXED_NOREPLACE nothing that is mapped is replaced. Kernels before 4.17 ignore the flag.
+        let mapped =
+            unsafe { libc::mmap(wanted, length, libc::PROT_READ | libc::PROT_EXEC, how, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return None;
+        }
+        if mapped != wanted {
+            // SAFETY: this is the mapping that was made just now.
+            unsafe { libc::munmap(mapped, length) };
+            return None;
+        }
+        mapped.expose_provenance();
+        let detours = start + landings..start + length;
+        Some(Self { text: text.clone(), next: AtomicUsize::new(detours.start), detours })
+    }
+
+    /// Returns whether the jumps of a text lead to this area. Async-signal-safe.
+    pub(super) fn is_for(&self, address: usize) -> bool {
+        self.text.contains(&address)
+    }
+
+    /// Returns whether an address is that of a detour. Async-signal-safe.
+    pub(super) fn has_detour(&self, address: usize) -> bool {
+        (self.detours.start..self.next.load(Ordering::Acquire)).contains(&address)
+    }
+
+    /// Returns the address of the next detour, if there is room for this many bytes.
+    pub(super) fn room(&self, length: usize) -> Option<usize> {
+        let next = self.next.load(Ordering::Relaxed);
+        (length <= self.detours.end - next).then_some(next)
+    }
+
+    /// Takes the room for a detour of this length.
+    pub(super) fn take(&self, length: usize) {
+        self.next.fetch_add(length.next_multiple_of(DETOUR), Ordering::AcqRel);
+    }
+}
