@@ -335,7 +335,7 @@ impl<H: Host> Dtrace<H> {
     /// Records the hit of a function without a breakpoint: for a host whose sites [jump](FunctionText::offer) to its code. Does nothing if
     /// no consumer traces a function here.
     ///
-    /// Probe context. The program counter in `registers` is the address of the site. The registers of arguments and of the result have the
+    /// Probe context, with interrupts off. The program counter in `registers` is the address of the site. The registers of arguments and of the result have the
     /// values of the code there.
     pub fn function_record(&self, registers: &Registers) {
         self.0.function_record(registers);

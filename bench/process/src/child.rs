@@ -79,7 +79,7 @@ pub fn run() -> Result<()> {
 
 /// Measures a round of all rows for each line on standard input, and prints the times in one line.
 fn measure(calls: u64) -> Result<()> {
-    let traced = Traced::new()?;
+    let mut traced = Traced::new()?;
     // The first round touches memory for the first time.
     for row in &ROWS {
         traced.round(row, calls)?;
@@ -87,6 +87,7 @@ fn measure(calls: u64) -> Result<()> {
     println!("ready");
     for line in std::io::stdin().lines() {
         line?;
+        traced.rest()?;
         let times = ROWS.iter().map(|row| traced.round(row, calls)).collect::<Result<Vec<_>>>()?;
         println!("{}", times.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
     }

@@ -7,6 +7,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use dtrace_consumer::compiler::Source;
 use dtrace_consumer::compiler::options::Options as TraceOptions;
+use dtrace_consumer::render::{Streams, Text};
+use dtrace_consumer::trace::Running;
 use dtrace_consumer::{Address, Client, Protection, Trace};
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_process::Process;
@@ -32,6 +34,8 @@ sdt_provider! {
         fn ustack(number: u64);
         /// An integer, beside the process and the thread.
         fn identity(number: u64);
+        /// A probe whose hits are only counted.
+        fn counted(number: u64);
     }
 }
 
@@ -51,7 +55,7 @@ pub struct Arguments {
 }
 
 /// The rows.
-pub const ROWS: [Row; 9] = [
+pub const ROWS: [Row; 12] = [
     Row {
         name: "disabled",
         clause: "",
@@ -107,6 +111,29 @@ pub const ROWS: [Row; 9] = [
         clause: "row:::identity { @g[pid, tid] = count(); }",
         fire: |_, calls| repeat(calls, |_| sdt_probe!(row::identity, black_box(7))),
     },
+    Row {
+        name: "@ = count()",
+        clause: "row:::counted { @h = count(); }",
+        fire: |_, calls| repeat(calls, |n| sdt_probe!(row::counted, n)),
+    },
+    Row {
+        name: "@ = count(), pid: the entry of a function",
+        clause: "pid$target:a.out:bench_process??rows??entered:entry { @i = count(); }",
+        fire: |_, calls| {
+            repeat(calls, |n| {
+                black_box(entered(n));
+            })
+        },
+    },
+    Row {
+        name: "@ = count(), pid: the return of a function",
+        clause: "pid$target:a.out:bench_process??rows??left:return { @j = count(); }",
+        fire: |_, calls| {
+            repeat(calls, |n| {
+                black_box(left(n));
+            })
+        },
+    },
 ];
 
 /// Calls a function this often.
@@ -115,6 +142,18 @@ fn repeat(calls: u64, call: impl Fn(u64)) {
     for number in 0..calls {
         call(black_box(number));
     }
+}
+
+/// A function whose entry is traced.
+#[inline(never)]
+fn entered(number: u64) -> u64 {
+    black_box(number) + 1
+}
+
+/// A function whose return is traced.
+#[inline(never)]
+fn left(number: u64) -> u64 {
+    black_box(number) + 2
 }
 
 /// Calls a function below this many frames of its own.
@@ -131,34 +170,47 @@ fn deep(frames: u32, number: u64, call: fn(u64)) -> u64 {
 /// This program with all clauses enabled.
 pub struct Traced {
     process: Process,
+    running: Running,
+    sink: Text<Streams>,
     arguments: Arguments,
 }
 
 impl Traced {
-    /// Lets this process be traced, and enables the clauses without a consumer: nothing else runs in the process during a round.
+    /// Lets this process be traced, and traces it. Nothing else runs in the process during a round: its consumer sends requests only
+    /// in [`rest`](Self::rest).
     ///
     /// # Errors
     /// The process cannot be traced, or a clause matches no probe.
     pub fn new() -> Result<Self> {
         let process = sdt_process::start().context("starting to be traced")?;
-        let line = Address::Process(std::process::id()).open(&Protection::Machine, || {});
+        let own = std::process::id();
+        let line = Address::Process(own).open(&Protection::Machine, || {});
         let line = line.context("finding its own socket")?;
         let client = Client::connect(line).context("connecting to itself")?;
         let mut options = TraceOptions::default();
         for (name, value) in [("bufpolicy", "ring"), ("bufsize", "64k"), ("aggsize", "1m")] {
             options.set(name, Some(value)).context("an option of the benchmark")?;
         }
-        let mut trace = Trace::new(client, options, 0);
+        let mut trace = Trace::new(client, options, own.into());
+        trace.set_process(own);
         let text: String = ROWS.iter().map(|row| row.clause).collect();
         let program = trace.compile(Source::line(text.as_bytes())).context("compiling")?;
-        let image = trace.anonymous(std::iter::once(&program)).context("encoding")?;
-        drop(trace);
-        let enabled = process.enable_anonymously(&image).context("enabling")?;
-        // The clause of ERROR comes in addition.
-        let clauses = ROWS.iter().filter(|row| !row.clause.is_empty()).count() + 1;
+        let enabled = trace.enable(&program).context("enabling")?;
+        let clauses = ROWS.iter().filter(|row| !row.clause.is_empty()).count();
         ensure!(enabled as usize == clauses, "{enabled} probes are enabled, not {clauses}");
+        let running = trace.go().context("starting the trace")?;
+        let sink = Text::new(Streams::new(tempfile::tempfile()?, "dtrace"));
         let (text, c_string) = ("sixteen bytes ok".to_owned(), c"fifteen bytes !".to_owned());
-        Ok(Self { process, arguments: Arguments { text, c_string } })
+        Ok(Self { process, running, sink, arguments: Arguments { text, c_string } })
+    }
+
+    /// Lets the consumer send its requests.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn rest(&mut self) -> Result<()> {
+        self.running.work(&mut self.sink).context("reading records")?;
+        Ok(())
     }
 
     /// Measures one round of a row, in nanoseconds a call.

@@ -10,7 +10,6 @@ use super::table::Table;
 use crate::base::host::Host;
 use crate::control::Control;
 use crate::run::fire::Args;
-use crate::run::live_id::with_live_id;
 
 impl<H: Host> Control<H> {
     /// [`Dtrace::is_function_site`](crate::Dtrace::is_function_site).
@@ -86,7 +85,10 @@ impl<H: Host> Control<H> {
 
     fn fire_function(&self, table: &Table, site: &Site, registers: &arch::Registers) {
         let Some(probe) = table.sites.probe(site.probe()) else { return };
-        if probe.id.load(Ordering::Relaxed) == 0 {
+        // Interrupts are off, so no other probe can get this id before the hit is recorded: `Host::sync` waits. Acquire, with the
+        // Release of the store by `enable_function`: the probe is initialised.
+        let id = probe.id.load(Ordering::Acquire);
+        if id == 0 {
             // This probe is disabled: another enabled probe has a site at the same address.
             return;
         }
@@ -97,7 +99,6 @@ impl<H: Host> Control<H> {
         } else {
             arch::arguments(registers)
         };
-        let record = |id| self.record(id, Args::All(&args));
-        with_live_id(&self.host, &probe.id, record, || self.framework().overtaken());
+        self.record(id, Args::All(&args));
     }
 }
