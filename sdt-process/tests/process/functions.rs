@@ -20,12 +20,12 @@ fn probe(function: &str, name: &str) -> String {
 }
 
 /// The file of this program, from which the tests read its text and its build ID.
-struct Program {
+pub struct Program {
     bytes: Vec<u8>,
 }
 
 impl Program {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { bytes: std::fs::read("/proc/self/exe").unwrap() }
     }
 
@@ -33,12 +33,12 @@ impl Program {
         object::File::parse(&*self.bytes).unwrap()
     }
 
-    fn build_id(&self) -> Vec<u8> {
+    pub fn build_id(&self) -> Vec<u8> {
         self.file().build_id().unwrap().unwrap().to_vec()
     }
 
     /// Returns the range of addresses of the function whose symbol contains these texts.
-    fn function(&self, parts: &[&str]) -> Range<u64> {
+    pub fn function(&self, parts: &[&str]) -> Range<u64> {
         let file = self.file();
         let all = file.symbols().filter(|of| {
             let name = of.name().unwrap();
@@ -49,14 +49,14 @@ impl Program {
     }
 
     /// Returns some bytes of the text.
-    fn code(&self, address: u64, length: usize) -> Vec<u8> {
+    pub fn code(&self, address: u64, length: usize) -> Vec<u8> {
         let file = self.file();
         let text = file.section_by_name(".text").unwrap();
         text.data_range(address, length as u64).unwrap().unwrap().to_vec()
     }
 
     /// Returns whether the text of a process that executes this program is that of the file.
-    fn is_text_of(&self, process: u32) -> bool {
+    pub fn is_text_of(&self, process: u32) -> bool {
         let file = self.file();
         let text = file.section_by_name(".text").unwrap();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();

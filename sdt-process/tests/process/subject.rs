@@ -9,6 +9,7 @@ mod sandbox;
 mod scripts;
 mod signals;
 mod stacks;
+mod windows;
 
 use std::ffi::{CString, c_char};
 use std::io::{BufRead as _, Write as _};
@@ -316,6 +317,17 @@ fn obey(mut process: Option<Process>) {
                 let wrong: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
                 answer(format_args!("{wrong}"));
             }
+            "doubling" => {
+                workers.extend(windows::keep_doubling());
+                answer(format_args!("doubling"));
+            }
+            "doubled-wrong" => {
+                windows::stop_doubling();
+                let wrong: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
+                answer(format_args!("{wrong}"));
+            }
+            "doubled" => answer(format_args!("{}", windows::doubled(number(words.get(1))))),
+            "kept" => answer(format_args!("{}", windows::kept(number(words.get(1))))),
             "unwound" => answer(format_args!("{}", functions::unwound(number(words.get(1))))),
             "spawned" => answer(format_args!("{}", functions::spawned(number(words.get(1))))),
             "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),

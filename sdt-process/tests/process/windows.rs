@@ -1,0 +1,144 @@
+//! Functions whose first or last instructions a jump overwrites.
+#![cfg(target_arch = "x86_64")]
+
+use dtrace_abi::function::Window;
+use dtrace_consumer::client::FunctionSite;
+
+use crate::consumer::{Consumer, Subject};
+use crate::functions::Program;
+use crate::program::{run, table};
+
+/// The traced functions of `subject::windows`, and how often each round enters and leaves them.
+const FUNCTIONS: [(&str, u64, u64); 6] = [
+    // Also called by `subject_call`, and entered behind the jump by two others.
+    ("subject_steps", 2, 4),
+    ("subject_back", 1, 2),
+    ("subject_relative", 1, 1),
+    ("subject_call", 1, 1),
+    ("subject_tail", 1, 1),
+    ("subject_loop", 1, 1),
+];
+
+/// A hit of a jump raises no signal. A thread that continues behind the beginning of a jump hits a breakpoint, and its result is right.
+#[test]
+fn jumps_record_each_hit_and_change_no_result() {
+    let mut subject = Subject::new("jump");
+    let program = Program::new();
+    let text: String = FUNCTIONS
+        .iter()
+        .flat_map(|(name, ..)| ["entry", "return"].map(|which| (name, which)))
+        .map(|(name, which)| {
+            format!("pid$target:a.out:{name}:{which} {{ @[\"{name}:{which}\"] = sum(1); }}\n")
+        })
+        .collect();
+    let mut traps = 0;
+    let [shown, said] = run(&mut subject, &text, |subject| {
+        let before = subject.count("traps");
+        assert_eq!(subject.ask("doubled 1000"), "9000");
+        traps = subject.count("traps") - before;
+    });
+    let counts = table(&shown);
+    for (name, entries, returns) in FUNCTIONS {
+        assert_eq!(counts[&*format!("{name}:entry")], 1000 * entries, "{name}: {shown}{said}");
+        assert_eq!(counts[&*format!("{name}:return")], 1000 * returns, "{name}: {shown}{said}");
+    }
+    // Three functions continue behind the beginning of a jump, and the loop's entry has a breakpoint.
+    assert_eq!(traps, 4000, "{said}");
+    assert_eq!(said, "");
+    assert!(program.is_text_of(subject.id()));
+    assert_eq!(subject.ask("doubled 10"), "90");
+    subject.end();
+}
+
+#[test]
+fn sites_have_breakpoints_in_trap_mode() {
+    let mut subject = Subject::new("trap");
+    let mut traps = 0;
+    let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
+    let [shown, said] = run(&mut subject, text, |subject| {
+        let before = subject.count("traps");
+        assert_eq!(subject.ask("doubled 100"), "900");
+        traps = subject.count("traps") - before;
+    });
+    assert_eq!(table(&shown)["all"], 200, "{said}");
+    assert_eq!(traps, 200);
+    subject.end();
+}
+
+/// The clause uses vector registers, and the C library's functions for strings.
+#[test]
+fn all_registers_are_kept() {
+    let mut subject = Subject::new("jump");
+    let clause = "@[strjoin(probefunc, execname), ustackdepth] = count(); self->n++;";
+    let text = format!(
+        "pid$target:a.out:subject_kept:entry, pid$target:a.out:subject_kept:return {{ {clause} }}"
+    );
+    let mut traps = 0;
+    let [shown, said] = run(&mut subject, &text, |subject| {
+        let before = subject.count("traps");
+        assert_eq!(subject.ask("kept 3000"), "3000");
+        traps = subject.count("traps") - before;
+    });
+    assert!(shown.contains("6000"), "{shown}{said}");
+    assert_eq!(traps, 0);
+    subject.end();
+}
+
+/// A consumer claims windows into which the function jumps, or which are no windows.
+#[test]
+fn false_windows_change_no_result() {
+    let program = Program::new();
+    let mut subject = Subject::new("jump");
+    let mut consumer = Consumer::of(subject.id());
+    consumer.0.open().unwrap();
+    let id = program.build_id();
+    let mut offer = |function: &str, before: u8, after: u8| {
+        let address = program.function(&[function]).start;
+        let length =
+            dtrace_abi::function::x86_64::decode(&program.code(address, 15)).unwrap().length;
+        let code = program.code(address, length.into());
+        let site = FunctionSite {
+            module: "a.out",
+            function,
+            is_return: false,
+            address,
+            offset: 0,
+            code: &code,
+            window: Window { before, after },
+        };
+        assert_eq!(consumer.0.functions(&id, &[site]).unwrap(), [], "{function}");
+    };
+    // The loop begins in the window.
+    offer("subject_loop", 0, 4);
+    // The window ends in an instruction, is too long, or begins before the function.
+    offer("subject_steps", 0, 5);
+    offer("subject_back", 0, 255);
+    offer("subject_tail", 3, 1);
+    let names = ["subject_loop", "subject_steps", "subject_back", "subject_tail"];
+    let text: String = names
+        .map(|name| format!("pid$target:a.out:{name}:entry {{ @[\"{name}\"] = sum(1); }}"))
+        .concat();
+    let [shown, said] = run(&mut subject, &text, |subject| {
+        assert_eq!(subject.ask("doubled 100"), "900");
+    });
+    let counts = table(&shown);
+    assert_eq!(names.map(|name| counts[name]), [100, 200, 100, 100], "{shown}{said}");
+    drop(consumer);
+    subject.end();
+}
+
+/// Jumps come and go while threads execute the instructions that they overwrite.
+#[test]
+fn windows_change_under_load() {
+    let mut subject = Subject::new("jump");
+    let program = Program::new();
+    subject.ask("doubling");
+    for round in 0..10 {
+        let text = "pid$target:a.out:subject_*: { n++; }";
+        let [_, said] = run(&mut subject, text, |_| {});
+        assert_eq!(said, "", "{round}");
+    }
+    assert_eq!(subject.ask("doubled-wrong"), "0");
+    assert!(program.is_text_of(subject.id()));
+    subject.end();
+}
