@@ -141,14 +141,18 @@ impl Arena {
     }
 }
 
-/// The stack of the emulator.
+/// The stack of the emulator, and a word of the text that it may load.
 struct Memory {
     base: u64,
     bytes: Vec<u8>,
+    word: (u64, u64),
 }
 
 impl Stack for Memory {
     fn load(&mut self, address: u64) -> u64 {
+        if address == self.word.0 {
+            return self.word.1;
+        }
         let at = (address - self.base) as usize;
         u64::from_le_bytes(self.bytes[at..at + 8].try_into().unwrap())
     }
@@ -175,6 +179,16 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
         _ => START / 2,
     };
     arena.lay(code, &[target]);
+    let word = match decoded.instruction {
+        Instruction::JumpThrough(distance) => {
+            let place = next.wrapping_add_signed(distance as isize);
+            let to = text + target as u64;
+            // SAFETY: `code` puts the word into the text, which is mapped and writable.
+            unsafe { arena.text.add(place).cast::<u64>().write_unaligned(to) };
+            (text + place as u64, to)
+        }
+        _ => (0, 0),
+    };
     let mut bytes: Vec<u8> = contents.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.resize(SIZE, 0x5a);
     let (top, frame) = (SIZE / 2, SIZE / 2 + 256);
@@ -206,7 +220,7 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
     let rip = text + START as u64;
     let mut ours = Registers { general: registers, rip, rflags };
     let before = bytes.clone();
-    let mut memory = Memory { base, bytes };
+    let mut memory = Memory { base, bytes, word };
     decoded.emulate(&mut ours, &mut memory);
     let what = format!("{code:02x?} {decoded:?} of {registers:x?}, flags {flags:x}");
     assert_eq!(ours.general, real[..16], "{what}");
@@ -225,6 +239,7 @@ fn compare(code: &[u8], mut registers: [u64; 16], flags: u64, contents: &[u64]) 
         Instruction::Call(_)
             | Instruction::Jump(_)
             | Instruction::JumpRegister(_)
+            | Instruction::JumpThrough(_)
             | Instruction::Return(_)
     );
     assert_eq!(ours.rip, text + if is_jump { target } else { next } as u64, "{what}");
@@ -279,6 +294,10 @@ fn code() -> impl Strategy<Value = Vec<u8>> {
                 [0xe8 | 0xe9] => {
                     let distance = i32::from(bytes[at]) * 4 + 64;
                     bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+                }
+                [0xff] if bytes[at] & 0xc7 == 5 => {
+                    let distance = i32::from(bytes[at + 1]) * 4 + 64;
+                    bytes[at + 1..at + 5].copy_from_slice(&distance.to_le_bytes());
                 }
                 [0xeb] => bytes[at] = bytes[at] & 0x3f | 0x20,
                 _ => {}
@@ -339,6 +358,7 @@ fn usual_ones() {
         &[0x40, 0x88, 0x7c, 0x24, 0x80],          // mov [rsp - 128], dil
         &[0xc7, 0x44, 0x24, 0xf0, 1, 2, 3, 0x84], // mov dword ptr [rsp - 16], 0x84030201
         &[0xff, 0xe0],                            // jmp rax
+        &[0xff, 0x25, 0x40, 0, 0, 0],             // jmp [rip + 64]
         &[0x41, 0xff, 0xe3],                      // jmp r11
     ] {
         compare(code, registers, 0, &contents);

@@ -7,8 +7,8 @@
 //! The consumer and the kernel decode with the same functions: the consumer to choose sites, the kernel to decide from its
 //! own bytes whether it accepts them. So a consumer cannot make a kernel emulate another instruction than the replaced one.
 //!
-//! Only instructions that cannot fault are in the list: they use registers, immediates, and the stack at the
-//! stack pointer and in the red zone below it.
+//! Only instructions that cannot fault are in the list: they use registers, immediates, the stack at the
+//! stack pointer and in the red zone below it, and the image's own table of the functions of other images.
 //! The emulators are safe functions of the registers and a [`Stack`], so that they can be tested on any machine.
 
 pub mod aarch64;

@@ -157,6 +157,8 @@ pub enum Instruction {
     Jump(i32),
     /// `jmp` to the address in a register.
     JumpRegister(Register),
+    /// `jmp` to the address in memory, in the image at a relative place: how functions of other images are called last.
+    JumpThrough(i32),
     /// `ret`, and how many bytes of arguments it removes.
     Return(u16),
 }
@@ -398,9 +400,15 @@ impl Cursor<'_> {
             0xe9 => Instruction::Jump(self.long()?),
             0xeb => Instruction::Jump(self.short()?),
             0xff => {
-                let (digit, to) = self.digit()?;
-                (digit == 4).then_some(())?;
-                Instruction::JumpRegister(to)
+                let (digit, place) = self.operands()?;
+                (digit.0 & 7 == 4).then_some(())?;
+                match place {
+                    Place::Register(to) => Instruction::JumpRegister(to),
+                    Place::Memory(Address { base: Base::Next, index: None, displacement }) => {
+                        Instruction::JumpThrough(displacement)
+                    }
+                    Place::Memory(_) => return None,
+                }
             }
             0xc3 => Instruction::Return(0),
             0xc2 => Instruction::Return(self.take().map(u16::from_le_bytes)?),

@@ -66,6 +66,11 @@ impl Site {
         Self { address, window: Window::default(), bytes, length: length as u8 }
     }
 
+    /// Returns whether a jump may overwrite the instruction with others around it.
+    pub fn has_window(&self) -> bool {
+        self.window.before.saturating_add(self.window.after) + self.length >= 5
+    }
+
     /// Returns the bytes of the instruction.
     pub fn code(&self) -> &[u8] {
         &self.bytes[..self.length.into()]

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::function::{Functions, Obstacle};
+use super::function::{Functions, Obstacle, Site};
 
 /// The numbers of functions of a file that can be traced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub struct Coverage {
     pub returning: usize,
     /// Functions whose returns can all be traced.
     pub returns: usize,
+    /// Functions whose entry has a [window](super::Site::window) for a jump.
+    pub jumping_entries: usize,
+    /// Functions whose returns all have one.
+    pub jumping_returns: usize,
 }
 
 impl Coverage {
@@ -28,6 +32,10 @@ impl Coverage {
             entries: count(&|of| of.entry.is_ok()),
             returning: count(&|of| of.returns != Err(Obstacle::NeverReturns)),
             returns: count(&|of| of.returns.is_ok()),
+            jumping_entries: count(&|of| of.entry.as_ref().is_ok_and(Site::has_window)),
+            jumping_returns: count(&|of| {
+                of.returns.as_ref().is_ok_and(|all| all.iter().all(Site::has_window))
+            }),
         }
     }
 }
@@ -40,9 +48,16 @@ fn share(part: usize, whole: usize) -> impl fmt::Display {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { functions, entries, returning, returns } = *self;
+        let Self { functions, entries, returning, returns, jumping_entries, jumping_returns } =
+            *self;
         writeln!(f, "entry:  {} functions", share(entries, functions))?;
-        writeln!(f, "return: {} functions that return", share(returns, returning))
+        writeln!(f, "return: {} functions that return", share(returns, returning))?;
+        if jumping_entries + jumping_returns == 0 {
+            return Ok(());
+        }
+        writeln!(f, "by a jump, in a process:")?;
+        writeln!(f, "entry:  {} functions", share(jumping_entries, functions))?;
+        writeln!(f, "return: {} functions that return", share(jumping_returns, returning))
     }
 }
 

@@ -85,6 +85,7 @@ pub(super) fn build(window: Window<'_>, thunk: usize, address: usize) -> Option<
         match copy {
             Copy::Same => code.copy(instruction, original)?,
             Copy::Jump(distance) => code.jump(end.wrapping_add_signed(distance as isize))?,
+            Copy::Through(distance) => code.through(end.wrapping_add_signed(distance as isize))?,
             Copy::Call(distance) => code.call(end, end.wrapping_add_signed(distance as isize))?,
         }
         at += instruction.len();
@@ -100,7 +101,8 @@ pub(super) fn build(window: Window<'_>, thunk: usize, address: usize) -> Option<
 
 /// Returns whether an instruction leaves the function and does not come back.
 const fn leaves(of: Instruction) -> bool {
-    matches!(of, Instruction::Jump(_) | Instruction::JumpRegister(_) | Instruction::Return(_))
+    use Instruction::{Jump, JumpRegister, JumpThrough, Return};
+    matches!(of, Jump(_) | JumpRegister(_) | JumpThrough(_) | Return(_))
 }
 
 /// Returns the length of the padding at the beginning of these bytes: a nop, or a breakpoint.
@@ -120,6 +122,8 @@ enum Copy {
     Jump(i32),
     /// A call over this distance.
     Call(i32),
+    /// A jump to the address in memory at this distance.
+    Through(i32),
 }
 
 impl Copy {
@@ -127,6 +131,7 @@ impl Copy {
         match instruction {
             Instruction::Jump(distance) => Self::Jump(distance),
             Instruction::Call(distance) => Self::Call(distance),
+            Instruction::JumpThrough(distance) => Self::Through(distance),
             _ => Self::Same,
         }
     }
@@ -170,6 +175,14 @@ impl Code {
 
     fn jump(&mut self, to: usize) -> Option<()> {
         self.bytes.extend(jump(self.behind(0), to)?);
+        Some(())
+    }
+
+    /// Jumps to the address in memory at an address.
+    fn through(&mut self, place: usize) -> Option<()> {
+        let distance = self.distance(place, 6)?;
+        self.bytes.extend([0xff, 0x25]);
+        self.bytes.extend(distance);
         Some(())
     }
 

@@ -208,6 +208,9 @@ impl Decoded {
                 registers.rip = next.wrapping_add_signed(distance.into());
             }
             Instruction::JumpRegister(to) => registers.rip = registers.get(to),
+            Instruction::JumpThrough(distance) => {
+                registers.rip = stack.load(next.wrapping_add_signed(distance.into()));
+            }
             Instruction::Return(arguments) => {
                 registers.rip = registers.pop(stack);
                 let top = registers.stack_pointer().wrapping_add(arguments.into());

@@ -57,7 +57,7 @@ pub unsafe trait FunctionText: Sync {
     /// A host that jumps replaces the breakpoint by a jump later, in [`Patcher::synchronise`]. The jump leads to code of the host that calls
     /// [`Dtrace::function_record`](crate::Dtrace::function_record), executes the overwritten instructions, and jumps back. When the
     /// framework stores the instruction again, the host may keep the jump until the next call of `synchronise`. The window is the
-    /// claim of a consumer: the host has to keep the program correct even if it is false. Called with the framework's lock held.
+    /// claim of a consumer: code may jump into it. Called with the framework's lock held.
     fn offer(&self, _address: u64, _code: &[u8], _window: Window) {}
 
     /// Returns whether a jump that the host has stored is at the site with this address. Called with the framework's lock held.

@@ -64,6 +64,8 @@ function!("subject_call", "push rax", "call subject_steps", "pop rcx", "ret", ".
 // Twice `rdi`, by a jump to another function.
 function!("subject_tail", "mov rax, rdi", "lea rdi, [rdi + rdi]", "jmp subject_same");
 function!("subject_same", "mov rax, rdi", "ret", ".balign 16");
+// Twice `rdi`, by a jump to a function of another image.
+function!("subject_through", "lea rdi, [rdi + rdi]", "jmp [rip + labs@GOTPCREL]");
 // Twice `rdi`, by a loop that begins two bytes behind the entry. A jump there would be a breakpoint in each round.
 function!(
     "subject_loop",
@@ -168,12 +170,13 @@ unsafe extern "C" {
     safe fn subject_relative(n: u64) -> u64;
     safe fn subject_call(n: u64) -> u64;
     safe fn subject_tail(n: u64) -> u64;
+    safe fn subject_through(n: u64) -> u64;
     safe fn subject_loop(n: u64) -> u64;
     fn subject_keep(buffer: *mut u8, width: u64);
 }
 
 /// All functions that return twice their argument.
-const ALL: [extern "C" fn(u64) -> u64; 9] = [
+const ALL: [extern "C" fn(u64) -> u64; 10] = [
     subject_steps,
     subject_steps_second,
     subject_steps_third,
@@ -182,6 +185,7 @@ const ALL: [extern "C" fn(u64) -> u64; 9] = [
     subject_relative,
     subject_call,
     subject_tail,
+    subject_through,
     subject_loop,
 ];
 
@@ -199,7 +203,7 @@ pub(super) fn keep_doubling() -> Vec<thread::JoinHandle<u64>> {
     let call = || {
         let mut wrong = 0;
         while DOUBLING.load(Ordering::Acquire) {
-            wrong += 9 * 20 - doubled(20) as u64;
+            wrong += 10 * 20 - doubled(20) as u64;
             wrong += 3 - kept(3);
         }
         wrong
