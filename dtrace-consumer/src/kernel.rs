@@ -149,12 +149,17 @@ impl Kernel {
     }
 
     /// Sets the process ID of a kernel that is a process of this machine. The process's files provide names of functions that the
-    /// process itself does not report: of libraries, and of inlined functions.
+    /// process itself does not report: of libraries, and of inlined functions. If `$target` is this process, it becomes the number that
+    /// the process has in its own pid namespace, as `pid` is in its programs.
     pub fn set_process(&mut self, id: u32) {
         let budget = self.budget();
         let objects = Rc::new(Objects::new(id, &budget));
+        let own = objects.own_number();
+        if self.target == i64::from(id) {
+            self.target = own.into();
+        }
         #[cfg(feature = "functions")]
-        self.process.replace(Some(ProcessFunctions::new(id, objects.clone())));
+        self.process.replace(Some(ProcessFunctions::new(own, objects.clone())));
         self.objects = Some(objects);
     }
 

@@ -101,6 +101,15 @@ impl Objects {
         }
     }
 
+    /// Returns the number that the process has in its own pid namespace, by which it names its provider.
+    pub fn own_number(&self) -> u32 {
+        let status = std::fs::read_to_string(self.process.join("status")).unwrap_or_default();
+        // The numbers in all namespaces, beginning with that of this command (Linux 4.1).
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let own = numbers.and_then(|all| all.split_ascii_whitespace().last()?.parse().ok());
+        own.unwrap_or(self.id)
+    }
+
     /// Returns the file at an address, and the address in the file's own numbering.
     fn find(&self, address: u64) -> Option<(&Mapping, Rc<Mapped>, u64)> {
         let before = self.mappings.partition_point(|of| of.addresses.start <= address);

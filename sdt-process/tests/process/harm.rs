@@ -6,7 +6,7 @@ use dtrace_consumer::ClientError;
 
 use crate::consumer::{self, Consumer, Subject};
 use crate::is_restored;
-use crate::program::run;
+use crate::program::{run, table};
 
 /// Enables a probe in a process that refuses, and returns the reason. The process goes on, and nothing has changed.
 fn refusal(subject: &mut Subject) -> String {
@@ -391,5 +391,11 @@ fn a_process_in_a_pid_namespace_is_traced() {
         return;
     };
     assert!(is_traced(&mut subject));
+    // `$target` is the number that the process has in its namespace.
+    let text = "pid$target:a.out:process??subject??functions??twice:entry /pid == $target/ { @[\"entries\"] = sum(1); }";
+    let [shown, said] = run(&mut subject, text, |subject| {
+        assert!(subject.ask("calls 10").starts_with("40 "));
+    });
+    assert_eq!(table(&shown)["entries"], 40, "{shown}{said}");
     subject.end();
 }
