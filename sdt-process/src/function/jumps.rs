@@ -194,7 +194,7 @@ impl Jumps {
             }
             if !site.is_enabled || !site.may_jump {
                 back.push(address);
-            } else if self.prepare(&mut sites, address, &store)? {
+            } else if self.prepare(&mut sites, address, &store).unwrap_or(false) {
                 forth.push(address);
             } else if let Some(site) = sites.all.get_mut(&address) {
                 site.may_jump = false;
@@ -219,6 +219,9 @@ impl Jumps {
     }
 
     /// Makes the detour of a site, unless it exists. Returns `false` if the site cannot jump.
+    ///
+    /// # Errors
+    /// The memory for detours cannot be written.
     fn prepare(&self, sites: &mut Sites, address: usize, store: Store<'_>) -> io::Result<bool> {
         let (Some(thunk), Some(site)) = (self.thunk, sites.all.get(&address).copied()) else {
             return Ok(false);

@@ -392,10 +392,13 @@ fn a_process_in_a_pid_namespace_is_traced() {
     };
     assert!(is_traced(&mut subject));
     // `$target` is the number that the process has in its namespace.
-    let text = "pid$target:a.out:process??subject??functions??twice:entry /pid == $target/ { @[\"entries\"] = sum(1); }";
-    let [shown, said] = run(&mut subject, text, |subject| {
-        assert!(subject.ask("calls 10").starts_with("40 "));
-    });
-    assert_eq!(table(&shown)["entries"], 40, "{shown}{said}");
+    if cfg!(target_arch = "x86_64") {
+        let twice = "pid$target:a.out:process??subject??functions??twice:entry";
+        let text = format!("{twice} /pid == $target/ {{ @[\"entries\"] = sum(1); }}");
+        let [shown, said] = run(&mut subject, &text, |subject| {
+            assert!(subject.ask("calls 10").starts_with("40 "));
+        });
+        assert_eq!(table(&shown)["entries"], 40, "{shown}{said}");
+    }
     subject.end();
 }
