@@ -310,6 +310,18 @@ impl<H: Host> Dtrace<H> {
         unsafe { self.0.function_skip(registers) }
     }
 
+    /// Emulates the instruction that a breakpoint has replaced, like [`function_hit`](Self::function_hit), but neither records nor counts the
+    /// hit: for threads of the host that are not traced, such as the one that serves consumers.
+    ///
+    /// Probe context.
+    ///
+    /// # Safety
+    /// The contract of [`function_hit`](Self::function_hit).
+    pub unsafe fn function_emulate(&self, registers: &mut Registers) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.function_emulate(registers) }
+    }
+
     /// Returns whether a breakpoint at this address can be the framework's, so that [`function_hit`](Self::function_hit) would emulate
     /// the instruction there. Probe context.
     pub fn is_function_site(&self, address: u64) -> bool {

@@ -58,6 +58,8 @@ fn run(waits: Sender<()>, ends: u64) {
     let mut waits = Some(waits);
     stack_block::prepare();
     sampling::note_worker();
+    #[cfg(target_arch = "x86_64")]
+    crate::function::note_server();
     let mut ready = Ready::ALL;
     loop {
         while state::is_wanted() {

@@ -230,6 +230,11 @@ fn boot() -> Vec<(&'static str, Call)> {
             assert!(!unsafe { w.dtrace.function_hit(&mut Registers::default()) });
             Worked
         }),
+        ("Dtrace::function_emulate", |w| {
+            // SAFETY: no function is traced.
+            assert!(!unsafe { w.dtrace.function_emulate(&mut Registers::default()) });
+            Worked
+        }),
         ("Dtrace::function_record", |w| {
             w.dtrace.function_record(&Registers::default());
             Worked

@@ -19,6 +19,13 @@ static DTRACE: AtomicPtr<Dtrace<Slots>> = AtomicPtr::new(ptr::null_mut());
 thread_local! {
     /// Whether this thread records a hit of a function. Neither allocated nor dropped, so signal handlers can use it.
     static RECORDS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread serves consumers. Neither allocated nor dropped, so signal handlers can use it.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that this thread serves consumers: its hits are neither recorded nor counted, as the program does not call these functions.
+pub(crate) fn note_server() {
+    SERVES.set(true);
 }
 
 /// Passes hits to this framework from now on.
@@ -52,6 +59,13 @@ pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
             frame::set_registers(context, &frame::registers(context));
         }
         return is_stale;
+    }
+    if SERVES.get() {
+        let mut registers = frame::registers(context);
+        // SAFETY: the registers are those of the interrupted code, which continues with them.
+        unsafe { dtrace.function_emulate(&mut registers) };
+        frame::set_registers(context, &registers);
+        return true;
     }
     // A hit while another hit is recorded is in a function that the recording calls. Its instruction is emulated, and
     // nothing is recorded.
@@ -100,7 +114,7 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
 /// # Safety
 /// `saved` are the registers that the thunk has saved.
 pub(super) unsafe extern "C" fn record_jump(saved: *const Saved) {
-    let Some(dtrace) = framework() else { return };
+    let Some(dtrace) = framework().filter(|_| !SERVES.get()) else { return };
     if RECORDS.replace(true) {
         // A function that the recording calls.
         return dtrace.count_stray();

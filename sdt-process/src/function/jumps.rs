@@ -170,9 +170,9 @@ impl Jumps {
         Ok(())
     }
 
-    /// Returns whether [`settle`](Self::settle) has something to do.
-    pub(super) fn are_open(&self) -> bool {
-        !self.sites().open.is_empty()
+    /// Returns the number of sites that [`settle`](Self::settle) may have to change.
+    pub(super) fn open(&self) -> usize {
+        self.sites().open.len()
     }
 
     /// Changes the text of all sites that were enabled or disabled since the last call. `synchronise` makes all threads execute a

@@ -31,4 +31,5 @@ mod text;
 mod thunk;
 
 pub(crate) use handlers::{forget_handlers, wait_for_handlers};
+pub(crate) use hit::note_server;
 pub(crate) use text::{end_change, register};

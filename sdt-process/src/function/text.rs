@@ -112,6 +112,10 @@ unsafe impl FunctionText for Traced {
 /// The time for which a proof that text can be changed is valid, so that a change of many functions needs few proofs.
 const VALID: Duration = Duration::from_millis(100);
 
+/// The number of stores of a batch after which breakpoints become jumps, before the end of the batch: until then, each of them that a thread
+/// hits raises a signal.
+const CHUNK: usize = 256;
+
 /// The proof that text can be changed, and when it was made.
 static PROOF: Mutex<Option<(Access, Instant)>> = Mutex::new(None);
 
@@ -140,7 +144,7 @@ struct Stores {
 impl Stores {
     /// Replaces breakpoints by jumps, and restores the text of disabled sites that jump.
     fn settle(&self) -> io::Result<()> {
-        if !self.jumps.are_open() || !self.is_proved() {
+        if self.jumps.open() == 0 || !self.is_proved() {
             return Ok(());
         }
         match &*proof() {
@@ -171,7 +175,13 @@ unsafe impl Patcher for Stores {
             // SAFETY: the contract of this function is that of `Access::write`.
             let write = |address, bytes: &[u8]| unsafe { access.write(address, bytes) };
             let written = self.jumps.store(address, bytes, &write);
-            written.unwrap_or_else(|error| {
+            let settled = written.and_then(|()| match self.jumps.open() < CHUNK {
+                true => Ok(()),
+                false => {
+                    synchronise_all().and_then(|()| self.jumps.settle(access, &synchronise_all))
+                }
+            });
+            settled.unwrap_or_else(|error| {
                 text::refuse(format!("functions cannot be traced: {error}"))
             });
         }

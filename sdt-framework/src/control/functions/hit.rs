@@ -38,6 +38,15 @@ impl<H: Host> Control<H> {
         unsafe { self.emulate(registers, |_, _| self.count_stray()) }
     }
 
+    /// [`Dtrace::function_emulate`](crate::Dtrace::function_emulate).
+    ///
+    /// # Safety
+    /// The contract of `Dtrace::function_emulate`.
+    pub(crate) unsafe fn function_emulate(&self, registers: &mut arch::Registers) -> bool {
+        // SAFETY: the contract of `emulate` is that of `Dtrace::function_hit`, which `Dtrace::function_emulate` has as well.
+        unsafe { self.emulate(registers, |_, _| {}) }
+    }
+
     /// Records a hit, and emulates the instruction of its site. Returns `false`, and does nothing, if there is no site.
     ///
     /// # Safety
