@@ -271,17 +271,16 @@ impl Kernel {
             native: ty.native.clone(),
             translated: ty.translated.clone().unwrap_or_default(),
             mapping,
+            obstacle: None,
         })
         .collect()
     }
 
     fn info(&self, probe: &Probe, detail: &Detail) -> ProbeInfo {
         let [provider, module, function, name, args] = detail.provider.map(attribute);
-        ProbeInfo {
-            module: probe.module.clone(),
-            attributes: ProviderAttributes { provider, module, function, name, args },
-            arguments: self.arguments(probe, detail),
-        }
+        let attributes = ProviderAttributes { provider, module, function, name, args };
+        let arguments = self.arguments(probe, detail);
+        ProbeInfo::new(probe.module.clone(), attributes, arguments)
     }
 
     /// Sends a request for a caller that cannot return errors. Stores an error, and returns `None`.
