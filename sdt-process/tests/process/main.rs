@@ -10,6 +10,7 @@ mod program;
 mod sampling;
 mod stacks;
 mod subject;
+mod typed;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
