@@ -116,6 +116,7 @@ mod tests {
             native: String::from(native),
             translated: String::from(translated),
             mapping,
+            obstacle: None,
         };
         all.iter().zip(0..).map(argument).collect()
     }

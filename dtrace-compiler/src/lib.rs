@@ -19,7 +19,7 @@
 //!         }
 //!         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
 //!         let module = String::new();
-//!         Matches::One(ProbeInfo { module, attributes, arguments: Vec::new() })
+//!         Matches::One(ProbeInfo::new(module, attributes, Vec::new()))
 //!     }
 //! }
 //!

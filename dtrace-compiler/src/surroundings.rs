@@ -69,6 +69,8 @@ pub struct Argument {
     pub translated: String,
     /// The index of the argument that the probe passes.
     pub mapping: u8,
+    /// Why programs cannot use it, if they cannot.
+    pub obstacle: Option<String>,
 }
 
 /// The properties of a probe that a description matches.
@@ -80,6 +82,22 @@ pub struct ProbeInfo {
     pub attributes: ProviderAttributes,
     /// Its arguments, in order.
     pub arguments: Vec<Argument>,
+    /// Whether it is the entry or the return of a function, whose arguments are those of the function. The arguments are missing in
+    /// the result of [`Surroundings::probes`], because reading their types takes time; [`Surroundings::each`] has them.
+    pub is_function: bool,
+    /// Why the arguments of a function have no types.
+    pub untyped: Option<String>,
+}
+
+impl ProbeInfo {
+    /// Creates the properties of a probe that is not one of a function.
+    pub const fn new(
+        module: String,
+        attributes: ProviderAttributes,
+        arguments: Vec<Argument>,
+    ) -> Self {
+        Self { module, attributes, arguments, is_function: false, untyped: None }
+    }
 }
 
 /// The probes that a description matches.
@@ -116,7 +134,7 @@ pub trait Surroundings {
     fn probes(&self, description: &Description) -> Matches;
 
     /// Returns each probe that a description matches, described by its exact names. If probes differ only in their functions,
-    /// returns one of them. By default, returns the description itself, with the properties of the first probe.
+    /// returns one of them, unless they are probes [of functions](ProbeInfo::is_function). By default, returns the description itself, with the properties of the first probe.
     fn each(&self, description: &Description) -> Vec<(Description, ProbeInfo)> {
         match self.probes(description) {
             Matches::None => Vec::new(),
@@ -169,6 +187,6 @@ pub struct EveryProbe;
 impl Surroundings for EveryProbe {
     fn probes(&self, _: &Description) -> Matches {
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
+        Matches::One(ProbeInfo::new(String::new(), attributes, Vec::new()))
     }
 }

@@ -31,6 +31,7 @@ impl Surroundings for Shops {
             native: native.into(),
             translated: translated.into(),
             mapping,
+            obstacle: None,
         };
         let arguments = vec![
             argument("struct sale *", "", 0),
@@ -38,7 +39,7 @@ impl Surroundings for Shops {
             argument("enum outcome", "", 1),
         ];
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module, attributes, arguments })
+        Matches::One(ProbeInfo::new(module, attributes, arguments))
     }
 }
 

@@ -28,21 +28,20 @@ impl Surroundings for Kernel {
             native: native.into(),
             translated: translated.into(),
             mapping,
+            obstacle: None,
         };
         if description.provider != "proc" {
             return Machine.probes(description);
         }
-        let info = ProbeInfo {
-            module: String::new(),
-            attributes: ProviderAttributes::all(Attribute::DEFAULT),
-            arguments: vec![
-                argument("char *", "", 0),
-                argument("uint8_t", "", 2),
-                argument("struct raw *", "info_t *", 1),
-                argument("struct raw *", "other_t", 1),
-                argument("userland char *", "", 3),
-            ],
-        };
+        let arguments = vec![
+            argument("char *", "", 0),
+            argument("uint8_t", "", 2),
+            argument("struct raw *", "info_t *", 1),
+            argument("struct raw *", "other_t", 1),
+            argument("userland char *", "", 3),
+        ];
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        let info = ProbeInfo::new(String::new(), attributes, arguments);
         if description.name.contains('*') { Matches::Several(info) } else { Matches::One(info) }
     }
 

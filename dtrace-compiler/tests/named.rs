@@ -74,12 +74,10 @@ impl Shop {
             native: (*native).into(),
             translated: (*translated).into(),
             mapping,
+            obstacle: None,
         };
-        ProbeInfo {
-            module: (*module).into(),
-            attributes: ProviderAttributes::all(Attribute::UNSTABLE),
-            arguments: arguments.iter().zip(0..).map(argument).collect(),
-        }
+        let arguments = arguments.iter().zip(0..).map(argument).collect();
+        ProbeInfo::new((*module).into(), ProviderAttributes::all(Attribute::UNSTABLE), arguments)
     }
 }
 

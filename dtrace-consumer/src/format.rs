@@ -30,13 +30,19 @@ pub(crate) fn detail(detail: &Detail) -> String {
         attributes_of(detail.probe),
         attributes_of(detail.args)
     );
-    for (index, ArgType { native, translated, name }) in detail.types.iter().enumerate() {
-        let shown = translated.as_ref().unwrap_or(native);
+    for (index, argument) in detail.types.iter().enumerate() {
+        let ArgType { native, translated, name, obstacle } = argument;
+        let shown = match obstacle {
+            Some(_) => "no value",
+            None => translated.as_ref().unwrap_or(native),
+        };
         let name = name.as_ref().map_or(String::new(), |name| format!(" (args.{name})"));
-        text.push_str(&format!("\t\targs[{index}]: {shown}{name}\n"));
+        let why = obstacle.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        text.push_str(&format!("\t\targs[{index}]: {shown}{name}{why}\n"));
     }
     if detail.types.is_empty() {
-        text.push_str("\t\tNone\n");
+        let why = detail.untyped.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        text.push_str(&format!("\t\tNone{why}\n"));
     }
     text.push('\n');
     text
@@ -159,12 +165,13 @@ mod tests {
     }
 
     fn described(probe: [u8; 3], args: [u8; 3], types: Vec<ArgType>) -> Detail {
-        Detail { probe, args, provider: [[5, 5, 4]; 5], privileges: 1, types }
+        Detail { probe, args, provider: [[5, 5, 4]; 5], privileges: 1, types, untyped: None }
     }
 
     #[test]
     fn details_read_as_dtraces() {
-        let native = ArgType { native: "char *".into(), translated: None, name: None };
+        let native =
+            ArgType { native: "char *".into(), translated: None, name: None, obstacle: None };
         let some = described([1, 1, 0], [1, 1, 4], vec![native]);
         assert_eq!(detail(&some), GOLDEN_DETAIL);
         let none = detail(&Detail { types: Vec::new(), ..some });
@@ -174,7 +181,12 @@ mod tests {
     #[test]
     fn translated_types_are_shown() {
         let translated = Some("psinfo_t *".into());
-        let types = vec![ArgType { native: "struct proc *".into(), translated, name: None }];
+        let types = vec![ArgType {
+            native: "struct proc *".into(),
+            translated,
+            name: None,
+            obstacle: None,
+        }];
         let text = detail(&described([5, 5, 5], [7, 0, 1], types));
         assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
         assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
@@ -186,6 +198,7 @@ mod tests {
             native: native.into(),
             translated: None,
             name: Some(name.into()),
+            obstacle: None,
         };
         let types = vec![of("int", "tries"), of("_Bool", "tries.is_some")];
         let text = detail(&described([5, 5, 5], [7, 0, 1], types));

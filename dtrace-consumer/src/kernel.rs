@@ -18,7 +18,7 @@ use dtrace_compiler::types::Types;
 use dtrace_protocol::{Datum, Why};
 
 use crate::budget::{Budget, SYMBOLS, Share, Use};
-use crate::client::{Client, ClientError, Declared, Detail, Probe};
+use crate::client::{ArgType, Client, ClientError, Declared, Detail, Probe};
 #[cfg(feature = "functions")]
 use crate::functions::{ProcessFunctions, Traced};
 use crate::objects::{Found, Line, Objects};
@@ -122,6 +122,16 @@ impl Kernel {
             self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default();
         all.extend(self.process.borrow_mut().iter_mut().flat_map(ProcessFunctions::complaints));
         all
+    }
+
+    /// Returns functions that a description which matches no function may mean, as descriptions name them.
+    #[cfg(feature = "functions")]
+    pub fn similar_functions(&self, description: &Description) -> Vec<String> {
+        let of_kernel =
+            self.functions.borrow().as_ref().map_or_else(Vec::new, |of| of.similar(description));
+        let of_process = self.process.borrow();
+        let of_process = of_process.iter().filter(|of| of.may_match(description));
+        of_kernel.into_iter().chain(of_process.flat_map(|of| of.similar(description))).collect()
     }
 
     /// Sends the functions that a description matches.
@@ -247,6 +257,13 @@ impl Kernel {
     /// The kernel refuses, or the kernel or the connection failed.
     pub fn detail(&self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
         let Some(mut detail) = self.ask(|client| client.describe(probe))? else { return Ok(None) };
+        if let Some(arguments) = self.function_arguments(probe) {
+            match arguments {
+                Ok(arguments) => detail.types = argument_types(&arguments),
+                Err(why) => detail.untyped = Some(why),
+            }
+            return Ok(Some(detail));
+        }
         let arguments = self.arguments(probe, &detail);
         for (index, ty) in detail.types.iter_mut().enumerate() {
             ty.name = dtrace_compiler::name_of(&arguments, index);
@@ -276,17 +293,42 @@ impl Kernel {
             native: ty.native.clone(),
             translated: ty.translated.clone().unwrap_or_default(),
             mapping,
+            obstacle: None,
         })
         .collect()
     }
 
+    /// Returns the properties of a probe. Those of a function have no arguments.
     fn info(&self, probe: &Probe, detail: &Detail) -> ProbeInfo {
         let [provider, module, function, name, args] = detail.provider.map(attribute);
-        ProbeInfo {
-            module: probe.module.clone(),
-            attributes: ProviderAttributes { provider, module, function, name, args },
-            arguments: self.arguments(probe, detail),
-        }
+        let attributes = ProviderAttributes { provider, module, function, name, args };
+        let arguments = self.arguments(probe, detail);
+        let info = ProbeInfo::new(probe.module.clone(), attributes, arguments);
+        ProbeInfo { is_function: self.is_function(probe), ..info }
+    }
+
+    /// Returns whether a probe is one of a function that this consumer has sent.
+    #[cfg(feature = "functions")]
+    fn is_function(&self, probe: &Probe) -> bool {
+        self.functions.borrow().as_ref().is_some_and(|of| of.has(probe))
+            || self.process.borrow().as_ref().is_some_and(|of| of.has(probe))
+    }
+
+    #[cfg(not(feature = "functions"))]
+    const fn is_function(&self, _: &Probe) -> bool {
+        false
+    }
+
+    /// Returns the arguments of a function's probe, or why they are unknown; `None` for other probes.
+    #[cfg(feature = "functions")]
+    fn function_arguments(&self, probe: &Probe) -> Option<Result<Vec<Argument>, String>> {
+        let of_kernel = self.functions.borrow().as_ref().and_then(|of| of.arguments(probe));
+        of_kernel.or_else(|| self.process.borrow().as_ref()?.arguments(probe))
+    }
+
+    #[cfg(not(feature = "functions"))]
+    const fn function_arguments(&self, _: &Probe) -> Option<Result<Vec<Argument>, String>> {
+        None
     }
 
     /// Sends a request for a caller that cannot return errors. Stores an error, and returns `None`.
@@ -379,6 +421,17 @@ impl Kernel {
     }
 }
 
+/// Returns the types of a function's arguments for a listing.
+fn argument_types(arguments: &[Argument]) -> Vec<ArgType> {
+    let ty = |(index, of): (usize, &Argument)| ArgType {
+        native: of.native.clone(),
+        translated: (!of.translated.is_empty()).then(|| of.translated.clone()),
+        name: dtrace_compiler::name_of(arguments, index),
+        obstacle: of.obstacle.clone(),
+    };
+    arguments.iter().enumerate().map(ty).collect()
+}
+
 fn attribute([name, data, class]: [u8; 3]) -> Attribute {
     let part = Stability::from_number;
     match (part(name), part(data), Class::from_number(class)) {
@@ -404,20 +457,41 @@ impl Surroundings for Kernel {
     }
 
     fn each(&self, of: &Description) -> Vec<(Description, ProbeInfo)> {
-        let probes = self.known(|client| match of.id {
-            0 => client.list(&of.to_string()).map(Some),
-            id => Ok(Some(client.probe(id)?.into_iter().collect())),
+        let probes = self.known(|client| {
+            self.provide(client, of)?;
+            match of.id {
+                0 => client.list(&of.to_string()).map(Some),
+                id => Ok(Some(client.probe(id)?.into_iter().collect())),
+            }
         });
         let mut known = HashSet::new();
+        let mut of_function: Option<ProbeInfo> = None;
         let mut each = Vec::new();
         for probe in probes.unwrap_or_default() {
-            let Probe { module, provider, name, .. } = &probe;
-            if !known.insert([module.clone(), provider.clone(), name.clone()]) {
+            let Probe { module, provider, function, name, .. } = &probe;
+            let is_function = self.is_function(&probe);
+            let function = if is_function { function.clone() } else { String::new() };
+            if !known.insert([module.clone(), provider.clone(), function, name.clone()]) {
                 continue;
             }
-            // A probe that has disappeared is left out.
-            let detail = self.known(|client| client.describe(&probe));
-            each.extend(detail.map(|detail| (description(&probe), self.info(&probe, &detail))));
+            // A probe that has disappeared is left out. The functions of a provider differ only in their arguments.
+            let last = of_function.as_ref().filter(|_| is_function);
+            let info = match last {
+                Some(info) => Some(ProbeInfo { module: module.clone(), ..info.clone() }),
+                None => self
+                    .known(|client| client.describe(&probe))
+                    .map(|detail| self.info(&probe, &detail)),
+            };
+            let Some(mut info) = info else { continue };
+            if is_function {
+                of_function = Some(info.clone());
+                match self.function_arguments(&probe) {
+                    Some(Ok(arguments)) => info.arguments = arguments,
+                    Some(Err(why)) => info.untyped = Some(why),
+                    None => {}
+                }
+            }
+            each.push((description(&probe), info));
         }
         each
     }

@@ -65,6 +65,8 @@ pub mod output;
 pub mod postmortem;
 #[cfg(feature = "render")]
 pub mod render;
+#[cfg(feature = "functions")]
+mod signature;
 mod system;
 #[cfg(feature = "render")]
 pub mod trace;

@@ -39,6 +39,30 @@ pub struct TextFile {
     pub module: String,
 }
 
+#[cfg(feature = "functions")]
+const NO_SIGNATURES: &str = "dtrace reads debug information on Linux only";
+
+/// The debug information of a file.
+#[cfg(feature = "functions")]
+#[derive(Debug)]
+pub(crate) enum Signatures {}
+
+#[cfg(feature = "functions")]
+impl Signatures {
+    /// Reads no file.
+    ///
+    /// # Errors
+    /// Always.
+    pub const fn of_file(_: &std::path::Path, _: &[u8]) -> Result<Self, &'static str> {
+        Err(NO_SIGNATURES)
+    }
+
+    /// Returns the signature of a function.
+    pub const fn at(&self, _: u64) -> Result<crate::signature::Signature, &'static str> {
+        match *self {}
+    }
+}
+
 /// The text of a file.
 #[cfg(feature = "functions")]
 #[derive(Debug)]
@@ -57,6 +81,14 @@ impl Objects {
     /// Returns nothing.
     pub const fn text_files(&self) -> Vec<TextFile> {
         Vec::new()
+    }
+
+    /// Reads no debug information.
+    ///
+    /// # Errors
+    /// Always.
+    pub(crate) const fn signatures(&self, _: &TextFile) -> Result<Signatures, &'static str> {
+        Err(NO_SIGNATURES)
     }
 
     /// Reads no file.

@@ -1,7 +1,8 @@
 //! Compiles clauses that use arguments by name, once for each group of probes.
 //!
 //! The positions of an argument depend on the probe. So a clause with names is compiled once for each provider and probe name, or
-//! once for each module if the probes of that name have different arguments, under descriptions that match no other probes.
+//! once for each module if the probes of that name have different arguments, or once for each function if the functions of a module
+//! have different arguments. The descriptions of each match no other probes.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +79,7 @@ fn collect<'c>(node: &'c Node, region: &'static str, uses: &mut Uses<'c>) {
 }
 
 /// Adds descriptions for the probes that a description matches: one for each provider and probe name, or one for each of their
-/// modules if their arguments differ.
+/// modules if their arguments differ, or one for each function if those of a module differ.
 fn group(
     description: &Description,
     place: Place,
@@ -108,11 +109,28 @@ fn group(
         match are_same(&probes) {
             true if is_exact => context(description.clone(), &probes[0].1),
             true => context(narrowed, &probes[0].1),
-            // Modules declare probes of this name with different arguments.
+            // Modules or functions have probes of this name with different arguments.
             false => {
-                for (probe, info) in probes {
-                    let module = literally(&probe.module);
-                    context(Description { module, ..narrowed.clone() }, info);
+                let mut modules: Vec<Vec<&(Description, ProbeInfo)>> = Vec::new();
+                for probe in probes {
+                    let is_same =
+                        |of: &&mut Vec<&(Description, ProbeInfo)>| of[0].0.module == probe.0.module;
+                    match modules.iter_mut().find(is_same) {
+                        Some(module) => module.push(probe),
+                        None => modules.push(vec![probe]),
+                    }
+                }
+                for probes in modules {
+                    let module = literally(&probes[0].0.module);
+                    if are_same(&probes) {
+                        context(Description { module, ..narrowed.clone() }, &probes[0].1);
+                        continue;
+                    }
+                    // Functions have arguments of their own.
+                    for (probe, info) in probes {
+                        let (module, function) = (module.clone(), literally(&probe.function));
+                        context(Description { module, function, ..narrowed.clone() }, info);
+                    }
                 }
             }
         }
@@ -134,7 +152,12 @@ fn check(
             .collect();
         let mut probes: Vec<String> = missing
             .iter()
-            .map(|(Description { provider, name, .. }, _)| format!("{provider}:::{name}"))
+            .map(|(Description { provider, module, function, name, .. }, info)| {
+                match info.is_function {
+                    true => format!("{provider}:{module}:{function}:{name}"),
+                    false => format!("{provider}:::{name}"),
+                }
+            })
             .collect();
         probes.sort();
         probes.dedup();
@@ -142,6 +165,13 @@ fn check(
         let known = arguments::names(&info.arguments);
         let hint = closest(name, known.iter().copied());
         let message = match &probes[..] {
+            [probe] if info.untyped.is_some() => {
+                let why = info.untyped.as_deref().unwrap_or_default();
+                format!("{probe} has no argument {name}: {why}")
+            }
+            [probe] if known.is_empty() && info.is_function => {
+                format!("{probe} has no argument {name}: it has no arguments with names")
+            }
             [probe] if known.is_empty() => {
                 format!("{probe} has no argument {name}: its arguments have no names")
             }

@@ -5,7 +5,7 @@ use dtrace_abi::ErrTag;
 use super::{IdentId, Kind, Node, Session};
 use crate::arguments;
 use crate::error::Result;
-use crate::surroundings::ProbeInfo;
+use crate::surroundings::{Argument, ProbeInfo};
 use crate::types::TypeId;
 
 impl Session<'_> {
@@ -32,6 +32,7 @@ impl Session<'_> {
 
     pub fn cook_args(&mut self, node: Node, id: IdentId, args: &[Node]) -> Result<Node> {
         let index = self.one_constant(id, args)?;
+        self.complete_function();
         let Some(probe) = self.probe.clone() else {
             return self.error(
                 ErrTag::ArgsNone,
@@ -45,6 +46,10 @@ impl Session<'_> {
             );
             return self.error(ErrTag::ArgsMulti, message);
         };
+        if let Some(why) = &info.untyped {
+            let message = format!("args[{}] has no type: {why}", index as i64);
+            return self.error(ErrTag::ArgsType, message);
+        }
         let Some(index) = usize::try_from(index).ok().filter(|&index| index < info.arguments.len())
         else {
             let message =
@@ -52,6 +57,26 @@ impl Session<'_> {
             return self.error(ErrTag::ArgsIdx, message);
         };
         self.cook_argument(node, id, info, index)
+    }
+
+    /// Adds the arguments to the properties of the current probe, if it is one of a function.
+    fn complete_function(&mut self) {
+        let Some(probe) = &mut self.probe else { return };
+        let is_incomplete = |info: &&ProbeInfo| {
+            info.is_function && info.arguments.is_empty() && info.untyped.is_none()
+        };
+        if probe.info.as_ref().filter(is_incomplete).is_some() {
+            let each = self.surroundings.each(&probe.description).into_iter().next();
+            probe.info = each.map(|(_, info)| info).or_else(|| probe.info.take());
+        }
+    }
+
+    /// Returns an error if programs cannot use an argument. `what` names it.
+    pub(super) fn check_argument(&self, argument: &Argument, what: &str) -> Result<()> {
+        match &argument.obstacle {
+            Some(why) => self.error(ErrTag::ArgsType, format!("{what} has no value: {why}")),
+            None => Ok(()),
+        }
     }
 
     /// Cooks a node as an argument of the probe by its index.
@@ -63,6 +88,12 @@ impl Session<'_> {
         index: usize,
     ) -> Result<Node> {
         let argument = &info.arguments[index];
+        let name = arguments::name_of(&info.arguments, index);
+        let what = name.map_or_else(
+            || format!("args[{index}]"),
+            |name| format!("args.{name} (args[{index}])"),
+        );
+        self.check_argument(argument, &what)?;
         let native = self.argument_type(&info.module, &argument.native);
         let translated = if argument.translated.is_empty() {
             native

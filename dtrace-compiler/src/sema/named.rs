@@ -9,7 +9,7 @@ use super::{IdentId, Kind, Node, Session};
 use crate::arguments::{self, Found, Shape};
 use crate::error::Result;
 use crate::suggest::closest;
-use crate::surroundings::ProbeInfo;
+use crate::surroundings::{Argument, ProbeInfo};
 use crate::syntax::{BinaryOp, UnaryOp};
 
 /// The name in `args.pointer.is_some`, which is 1 if the pointer is not NULL.
@@ -62,6 +62,7 @@ impl Session<'_> {
     pub fn cook_named(&mut self, node: &Node) -> Result<Option<Node>> {
         if let Some((id, info, Found { index, shape })) = self.find_named(node)? {
             let name = &info.arguments[index].name;
+            self.check_named(&info.arguments[index])?;
             if matches!(shape, Shape::Wide | Shape::Pair) {
                 let how = match shape {
                     Shape::Wide => {
@@ -119,12 +120,18 @@ impl Session<'_> {
     /// Returns the node of a text argument. The position has its address, the next position its length.
     fn text(&mut self, node: &Node, id: IdentId, info: &ProbeInfo, index: usize) -> Result<Node> {
         self.note_use(id, Use::READ);
+        self.check_named(&info.arguments[index])?;
         let kind = Kind::Text { ident: id, mapping: info.arguments[index].mapping };
         let mut text = Node::new(node.place, kind);
         self.assign_type(&mut text, self.types().special().string, false);
         self.assign_attr(&mut text, info.attributes.args)?;
         text.flags.cooked = true;
         Ok(text)
+    }
+
+    /// Returns an error if programs cannot use a named argument.
+    fn check_named(&self, argument: &Argument) -> Result<()> {
+        self.check_argument(argument, &format!("args.{}", argument.name))
     }
 
     /// Returns the pointer at a position of the arguments, with its native type: without translation.
@@ -137,6 +144,7 @@ impl Session<'_> {
     ) -> Result<Node> {
         self.note_use(id, Use::READ);
         let argument = &info.arguments[index];
+        self.check_named(argument)?;
         let Some((ty, user)) = self.argument_type(&info.module, &argument.native) else {
             let message = format!("failed to resolve native type for args.{}", argument.name);
             return self.error(ErrTag::ArgsType, message);

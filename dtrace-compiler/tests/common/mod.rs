@@ -35,7 +35,7 @@ impl Surroundings for Machine {
             name: STABLE,
             args: STABLE,
         };
-        let info = ProbeInfo { module: String::new(), attributes, arguments: Vec::new() };
+        let info = ProbeInfo::new(String::new(), attributes, Vec::new());
         if description.id != 0 {
             return if description.id <= 3 { Matches::One(info) } else { Matches::None };
         }
@@ -51,11 +51,7 @@ impl Surroundings for Machine {
             let attributes = ProviderAttributes::all(UNSTABLE);
             let attributes =
                 ProviderAttributes { args: STABLE, name: STABLE, provider: STABLE, ..attributes };
-            return Matches::One(ProbeInfo {
-                module: String::new(),
-                attributes,
-                arguments: Vec::new(),
-            });
+            return Matches::One(ProbeInfo::new(String::new(), attributes, Vec::new()));
         }
         if !none || !matches(&description.provider, "dtrace") {
             return Matches::None;

@@ -32,6 +32,8 @@ pub struct Detail {
     pub privileges: u32,
     /// Types of `args[0]`, `args[1]`, ...
     pub types: Vec<ArgType>,
+    /// Why the arguments of a function have no types, if [`Kernel`](crate::Kernel) has the function and not the types.
+    pub untyped: Option<String>,
 }
 
 /// The type of an argument.
@@ -44,6 +46,8 @@ pub struct ArgType {
     /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::Kernel) has the name of the
     /// argument.
     pub name: Option<String>,
+    /// Why programs cannot use it, if they cannot: then it has no type.
+    pub obstacle: Option<String>,
 }
 
 /// A firing site of a probe.

@@ -59,6 +59,7 @@ impl Client {
                     native: name(of.native),
                     translated: (!of.translated.is_empty()).then(|| name(of.translated)),
                     name: None,
+                    obstacle: None,
                 }))
             });
             match there(argument)? {
@@ -82,7 +83,8 @@ impl Client {
             let Reply::Detail(of) = reply else { return None };
             let (probe, args, provider) = (of.stability, of.args, of.provider);
             let types = Vec::new();
-            let detail = Detail { probe, args, provider, privileges: of.privileges, types };
+            let (privileges, untyped) = (of.privileges, None);
+            let detail = Detail { probe, args, provider, privileges, types, untyped };
             Some((self::probe(of.probe) == *wanted).then_some(detail))
         });
         Ok(there(found)?.flatten())

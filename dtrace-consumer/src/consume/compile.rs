@@ -113,7 +113,9 @@ fn failed(
 ) -> DtraceError {
     let TraceError::Program(error) = error else { return error.into() };
     let similar = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
-    let unmatched = hint::description(&error.message).and_then(|description| {
+    let unmatched = hint::description(&error.message);
+    let functions = unmatched.and_then(|of| hint::functions(of, trace.kernel()));
+    let unmatched = unmatched.filter(|_| functions.is_none()).and_then(|description| {
         // The error of the program is reported even if the kernel fails now.
         // Does not send functions to the kernel (`--kernel`).
         let all = |client: &mut Client| client.list(&Description::default().to_string());
@@ -126,7 +128,7 @@ fn failed(
         error.frame(text).into_iter().chain(similar).chain(unmatched).chain(complaints).collect();
     let frame = (!lines.is_empty()).then(|| lines.join("\n"));
     let tagged = trace.options().error_tags;
-    Box::new(CompileError { what: what(), error, tagged, frame }).into()
+    Box::new(CompileError { what: what(), error, tagged, functions, frame }).into()
 }
 
 /// Reads a script or a library.

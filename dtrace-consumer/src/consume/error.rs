@@ -171,6 +171,8 @@ pub struct CompileError {
     pub error: Box<Error>,
     /// Whether the error's tag is printed (`-x errtags`).
     pub tagged: bool,
+    /// A question about functions that the program may mean. It is part of the message.
+    pub functions: Option<String>,
     pub(super) frame: Option<String>,
 }
 
@@ -186,7 +188,8 @@ impl std::fmt::Display for CompileError {
         match self.tagged {
             true => write!(f, "{}: {}", self.what, self.error.with_tag()),
             false => write!(f, "{}: {}", self.what, self.error),
-        }
+        }?;
+        self.functions.as_ref().map_or(Ok(()), |functions| write!(f, "; {functions}"))
     }
 }
 

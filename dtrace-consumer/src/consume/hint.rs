@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use dtrace_abi::spec::{Field, pieces};
 use dtrace_compiler::closest;
+use dtrace_compiler::surroundings::Description;
 
 use crate::client::Probe;
+use crate::kernel::Kernel;
 
 /// The framework's own providers.
 const OWN: [&str; 2] = ["dtrace", "profile"];
@@ -21,6 +24,20 @@ pub(super) fn is_declared(probe: &Probe) -> bool {
 pub(super) fn description(message: &str) -> Option<&str> {
     let description = message.strip_prefix("probe description ")?;
     description.strip_suffix(" does not match any probes")
+}
+
+/// Returns a question about the functions that a description may mean, which matches none.
+pub(super) fn functions(description: &str, kernel: &Kernel) -> Option<String> {
+    let mut parts = pieces(description, Field::Name);
+    let mut part = || parts.next().unwrap_or_default().to_owned();
+    let (name, function, module, provider) = (part(), part(), part(), part());
+    ["", "entry", "return"].contains(&&*name).then_some(())?;
+    let wanted = Description { id: 0, provider, module, function, name };
+    let similar = kernel.similar_functions(&wanted);
+    let Description { provider, module, name, .. } = &wanted;
+    let each = similar.iter().map(|function| format!("{provider}:{module}:{function}:{name}"));
+    let all = each.collect::<Vec<_>>().join(" or ");
+    (!all.is_empty()).then(|| format!("did you mean {all}?"))
 }
 
 /// Returns a hint for a description that matches none of these probes.

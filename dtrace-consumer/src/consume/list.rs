@@ -29,8 +29,10 @@ pub(super) fn list(
         let probes = trace.kernel().list(description)?;
         if probes.is_empty() {
             // This does not change the exit status (`list_stmt` in dtrace.c).
+            let functions = hint::functions(&description.to_string(), trace.kernel());
+            let functions = functions.map_or(String::new(), |functions| format!("; {functions}"));
             output.message(&format!(
-                "failed to match {description}: No probe matches description\n"
+                "failed to match {description}: No probe matches description{functions}\n"
             ))?;
         }
         for probe in &probes {

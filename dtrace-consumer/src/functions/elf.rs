@@ -79,7 +79,7 @@ impl Functions {
         let bytes = std::fs::read(file)?;
         let Symbols { architecture, build_id, all } = read(&bytes)?;
         let all = all.into_iter().map(|symbol| symbol.decode(architecture, &bytes)).collect();
-        Ok(Self { architecture, build_id, all })
+        Ok(Self { architecture, build_id, all, path: file.to_owned() })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use dtrace_abi::function::{MAX_LEN, Window};
 
@@ -27,6 +28,8 @@ pub struct Functions {
     pub build_id: Option<Vec<u8>>,
     /// The functions in the order of their addresses. Each address occurs once.
     pub all: Vec<Function>,
+    /// The file, for the types of arguments.
+    pub(super) path: PathBuf,
 }
 
 /// A function.

@@ -14,9 +14,14 @@
 //! | `x86_64`, `aarch64`, `riscv64` | decodes the instructions of an architecture |
 //! | `listing` | prints functions and coverage |
 //! | `traced` | sends functions to a kernel |
+//! | `types` | the types of arguments, from debug information |
+//! | `arguments` | which register has which argument |
+//! | `prologue` | the stores at the beginning of unoptimised functions |
+//! | `similar` | suggests functions for a name that does not exist |
 //! | `process` | reads the files of a process, and sends their functions |
 
 mod aarch64;
+mod arguments;
 mod elf;
 mod exits;
 mod function;
@@ -24,8 +29,11 @@ mod instruction;
 mod listing;
 mod name;
 mod process;
+mod prologue;
 mod riscv64;
+mod similar;
 mod traced;
+mod types;
 mod window;
 mod x86_64;
 

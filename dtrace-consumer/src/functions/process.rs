@@ -7,8 +7,10 @@ use dtrace_compiler::surroundings::Description;
 
 use super::elf::{self, ReadError, Symbol, Symbols};
 use super::function::Architecture;
+use super::similar::similar;
 use super::traced::Traced;
-use crate::client::{Client, ClientError};
+use super::types::{Arguments, Origin, Types};
+use crate::client::{Client, ClientError, Probe};
 use crate::objects::{Objects, Text, TextFile};
 
 /// The beginning of the provider's name. Other descriptions match no functions, because they would make dtrace read all files.
@@ -31,7 +33,8 @@ struct ReadFile {
     module: String,
     build_id: Vec<u8>,
     architecture: Architecture,
-    text: Text,
+    text: Rc<Text>,
+    file: TextFile,
     /// The functions that no description has matched yet.
     symbols: Vec<Symbol>,
 }
@@ -91,7 +94,13 @@ impl ProcessFunctions {
             let found: Vec<_> = file.symbols.extract_if(.., |symbol| matches(symbol)).collect();
             let decode = |symbol: Symbol| symbol.decode(file.architecture, file.text.bytes());
             let functions = found.into_iter().map(decode).collect();
-            self.traced.add(&file.build_id, functions, &file.module);
+            let origin = || Origin::Process {
+                objects: self.objects.clone(),
+                file: file.file.clone(),
+                text: file.text.clone(),
+            };
+            let types = || Types::new(file.architecture, origin());
+            self.traced.add(&file.build_id, functions, &file.module, types);
         }
         self.traced.send(spec, client)
     }
@@ -106,7 +115,30 @@ impl ProcessFunctions {
         })?;
         let Symbols { architecture, build_id, all: symbols } = symbols;
         let build_id = build_id.ok_or("the file has no build ID: link it with -Wl,--build-id")?;
-        Ok(ReadFile { module: file.module.clone(), build_id, architecture, text, symbols })
+        let (module, file, text) = (file.module.clone(), file.clone(), Rc::new(text));
+        Ok(ReadFile { module, build_id, architecture, text, file, symbols })
+    }
+
+    /// Returns descriptions of functions that a description which matches none may mean.
+    pub(crate) fn similar(&self, of: &Description) -> Vec<String> {
+        let spec = Spec::parse(&format!("{}:{}::", of.provider, of.module), Field::Name);
+        let Ok(spec) = spec else { return Vec::new() };
+        let provider = self.traced.provider();
+        let is_meant =
+            |file: &&ReadFile| spec.matches([provider, &file.module, "", ""].map(str::as_bytes));
+        let unmatched = self.files.iter().filter(is_meant).flat_map(|file| &file.symbols);
+        let unmatched = unmatched.map(|symbol| &*symbol.name.function);
+        similar(&of.function, unmatched.chain(self.traced.names(&spec)))
+    }
+
+    /// Returns the arguments of a probe: see [`Traced::arguments`].
+    pub(crate) fn arguments(&self, probe: &Probe) -> Option<Arguments> {
+        self.traced.arguments(probe)
+    }
+
+    /// Returns whether a probe is one of these functions.
+    pub(crate) fn has(&self, probe: &Probe) -> bool {
+        self.traced.has(probe)
     }
 
     /// Returns messages about functions that descriptions have matched and that are not traced, and forgets them.

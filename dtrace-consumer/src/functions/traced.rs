@@ -1,13 +1,17 @@
 //! The functions of a kernel's file that a trace sends to the kernel.
 
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 
-use dtrace_abi::spec::Spec;
+use dtrace_abi::spec::{Field, Spec};
+use dtrace_compiler::surroundings::Description;
 use dtrace_protocol::WhyNoFunction;
 
 use super::function::{Function, Functions, Obstacle, Site};
 use super::name::Name;
-use crate::client::{Client, ClientError, FunctionSite, FunctionText};
+use super::similar::similar;
+use super::types::{Arguments, Origin, Types};
+use crate::client::{self, Client, ClientError, FunctionSite, FunctionText};
 
 /// The name of the provider of a kernel.
 const PROVIDER: &str = "fbt";
@@ -20,15 +24,21 @@ const FRAMEWORK: [&str; 5] =
 pub struct Traced {
     provider: String,
     files: Vec<File>,
+    /// The probes of functions by their names, each as its file and its index there, and how many have been added.
+    named: RefCell<(Indexes, usize)>,
     /// The probes that a description has matched and that are not traced: how many, and the first one, for each reason.
     missing: BTreeMap<&'static str, (usize, String)>,
 }
+
+/// Indexes by the name of a function.
+type Indexes = HashMap<String, Vec<[usize; 2]>>;
 
 /// The functions of a file.
 #[derive(Debug)]
 struct File {
     build_id: Vec<u8>,
     probes: Vec<Probe>,
+    types: Types,
 }
 
 /// The entry of a function, or its returns.
@@ -59,6 +69,7 @@ impl Probe {
     }
 }
 
+const SEVERAL: &str = "several functions have this name, with different arguments";
 /// The reason for probes that the consumer itself does not send.
 const OBSTACLE: &str = "see the reason with dtrace --functions";
 
@@ -117,15 +128,19 @@ impl Traced {
             });
         }
         functions.exclude_reachable(&text.handlers);
+        let (path, bytes) = (functions.path, OnceCell::new());
+        let origin = Origin::Kernel { path, build_id: build_id.clone(), bytes };
+        let types = Types::new(functions.architecture, origin);
         let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
         let mut traced = Self::empty(PROVIDER.to_owned());
-        traced.files.push(File { build_id, probes });
+        traced.files.push(File { build_id, probes, types });
         Ok(traced)
     }
 
     /// Creates an empty set of functions for a provider.
-    pub(super) const fn empty(provider: String) -> Self {
-        Self { provider, files: Vec::new(), missing: BTreeMap::new() }
+    pub(super) fn empty(provider: String) -> Self {
+        let named = (Indexes::new(), 0);
+        Self { provider, files: Vec::new(), named: named.into(), missing: BTreeMap::new() }
     }
 
     /// Returns the name of the provider.
@@ -133,14 +148,79 @@ impl Traced {
         &self.provider
     }
 
-    /// Adds functions of a file, in this module.
-    pub(super) fn add(&mut self, build_id: &[u8], functions: Vec<Function>, module: &str) {
+    /// Adds functions of a file, in this module. `types` prepares the types of the file.
+    pub(super) fn add(
+        &mut self,
+        build_id: &[u8],
+        functions: Vec<Function>,
+        module: &str,
+        types: impl FnOnce() -> Types,
+    ) {
         let probes = functions.into_iter().flat_map(|of| Probe::both(of, Some(module)));
         match self.files.iter_mut().find(|file| file.build_id == build_id) {
             Some(file) => file.probes.extend(probes),
             None => {
-                self.files.push(File { build_id: build_id.to_vec(), probes: probes.collect() });
+                let (build_id, probes) = (build_id.to_vec(), probes.collect());
+                self.files.push(File { build_id, probes, types: types() });
             }
+        }
+    }
+
+    /// Returns the names of the functions in the modules that a description matches.
+    pub(super) fn names(&self, spec: &Spec) -> impl Iterator<Item = &str> {
+        let all = self.files.iter().flat_map(|file| &file.probes).map(|probe| &probe.name);
+        let is_meant =
+            |of: &&Name| spec.matches([&*self.provider, &of.module, "", ""].map(str::as_bytes));
+        all.filter(is_meant).map(|of| &*of.function)
+    }
+
+    /// Returns functions that a description which matches none may mean.
+    pub(crate) fn similar(&self, of: &Description) -> Vec<String> {
+        let spec = Spec::parse(&format!("{}:{}::", of.provider, of.module), Field::Name);
+        spec.map_or_else(|_| Vec::new(), |spec| similar(&of.function, self.names(&spec)))
+    }
+
+    /// Returns the functions of a probe, each with its file.
+    fn functions_of(&self, of: &client::Probe) -> Vec<(&File, &Probe)> {
+        let mut named = self.named.borrow_mut();
+        let count = self.files.iter().map(|file| file.probes.len()).sum();
+        if named.1 != count {
+            named.0.clear();
+            for (file, index) in self.files.iter().zip(0..) {
+                for (probe, position) in file.probes.iter().zip(0..) {
+                    let name = probe.name.function.clone();
+                    named.0.entry(name).or_default().push([index, position]);
+                }
+            }
+            named.1 = count;
+        }
+        let is_return = of.name == "return";
+        let all = named.0.get(&of.function).into_iter().flatten().map(|[file, index]| {
+            let file = &self.files[*file];
+            (file, &file.probes[*index])
+        });
+        all.filter(|(_, probe)| probe.is_return == is_return && probe.name.module == of.module)
+            .collect()
+    }
+
+    /// Returns whether a probe is one of a function.
+    pub(crate) fn has(&self, probe: &client::Probe) -> bool {
+        self.provider == probe.provider && ["entry", "return"].contains(&&*probe.name)
+    }
+
+    /// Returns the arguments of a probe, or why they are unknown; `None` if it is not one of these functions. Several functions with
+    /// one name, such as instances of a generic function, are one probe; its arguments are known only if they are the same.
+    pub(crate) fn arguments(&self, probe: &client::Probe) -> Option<Arguments> {
+        let is_hit = |(_, of): &(&File, &Probe)| of.sites.is_ok();
+        let ours = if self.has(probe) { self.functions_of(probe) } else { Vec::new() };
+        let mut all = ours
+            .into_iter()
+            .filter(is_hit)
+            .map(|(file, of)| file.types.arguments(&of.name, of.address, of.is_return));
+        let first = all.next()?;
+        match all.all(|other| other == first) {
+            true => Some(first),
+            false => Some(Err(SEVERAL.to_owned())),
         }
     }
 

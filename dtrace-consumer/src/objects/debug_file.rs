@@ -76,6 +76,7 @@ pub(super) fn read(
     image: &Image,
     (budget, limit): (&Budget, &Limit),
     most: u64,
+    parts: Parts,
 ) -> Option<Result<Image, Unread>> {
     let (candidates, mark) = candidates(image, &mapping.path)?;
     let (root, budget, limit) = (process.join("root"), budget.clone(), limit.clone());
@@ -87,7 +88,7 @@ pub(super) fn read(
             if !limit.take_file() {
                 break;
             }
-            result = load(&file, &mark, (&budget, &limit), most);
+            result = load(&file, &mark, (&budget, &limit), most, parts);
             if result.is_ok() {
                 break;
             }
@@ -147,6 +148,7 @@ fn load(
     mark: &Mark,
     (budget, limit): (&Budget, &Limit),
     most: u64,
+    parts: Parts,
 ) -> Result<Image, Unread> {
     let length = file.metadata().map_err(|_| Unread::Other)?.len();
     if let Mark::Checksum(expected) = mark
@@ -162,7 +164,7 @@ fn load(
             return Err(Unread::Other);
         }
     }
-    image::load(file, length, share, most, Parts::Names)
+    image::load(file, length, share, most, parts)
 }
 
 /// Returns whether a file has this checksum, if the limit permits to compute it.

@@ -4,6 +4,11 @@
 //! functions, and it charges the memory that it keeps. Ambiguous references (two units with one address, an origin of
 //! an origin) are followed a limited number of times.
 
+#[cfg(feature = "functions")]
+mod signature;
+#[cfg(feature = "functions")]
+mod types;
+
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,7 +18,7 @@ use gimli::{
     Section as _, SectionId, UnitHeader, UnitOffset,
 };
 
-use super::image::SECTIONS;
+use super::image::{LOCATIONS, SECTIONS};
 use super::meter::Meter;
 use super::part::{Metered, Part};
 
@@ -128,6 +133,7 @@ struct Attributes {
     strings: Option<gimli::DebugStrOffsetsBase>,
     addresses: Option<gimli::DebugAddrBase>,
     lists: Option<gimli::DebugRngListsBase>,
+    locations: Option<gimli::DebugLocListsBase>,
 }
 
 /// A function around an address: its entry, and the place of its call.
@@ -141,7 +147,7 @@ impl Debug {
     /// Reads the ranges of all units; `None` without debug information, or if it is compressed.
     pub fn new(file: &Rc<Metered>) -> Option<Self> {
         let load = |id: SectionId| {
-            let range = match SECTIONS.contains(&id) {
+            let range = match SECTIONS.contains(&id) || LOCATIONS.contains(&id) {
                 true => file.image.debug_section(id.name()).ok_or(gimli::Error::Io)?,
                 false => 0..0,
             };
@@ -204,6 +210,7 @@ impl Debug {
         unit.str_offsets_base = root.strings.unwrap_or(unit.str_offsets_base);
         unit.addr_base = root.addresses.unwrap_or(unit.addr_base);
         unit.rnglists_base = root.lists.unwrap_or(unit.rnglists_base);
+        unit.loclists_base = root.locations.unwrap_or(unit.loclists_base);
         if let Some(folder) = root.folder.clone() {
             unit.comp_dir = self.dwarf.attr_string(&unit, folder).ok();
         }
@@ -252,6 +259,9 @@ impl Debug {
                 }
                 (gimli::DW_AT_rnglists_base, AttributeValue::DebugRngListsBase(base)) => {
                     found.lists = Some(base);
+                }
+                (gimli::DW_AT_loclists_base, AttributeValue::DebugLocListsBase(base)) => {
+                    found.locations = Some(base);
                 }
                 _ => {}
             }
@@ -445,18 +455,31 @@ impl Debug {
             if let Some(name) = of.linkage_name.or(of.name) {
                 return self.text(&unit.unit, name).map(Some);
             }
-            match of.origin {
-                Some(AttributeValue::UnitRef(at)) => entry = at,
-                Some(AttributeValue::DebugInfoRef(at)) => {
-                    let before = self.starts.partition_point(|start| *start <= at.0);
-                    let Some(start) = before.checked_sub(1) else { break };
-                    unit = self.unit_at(self.starts[start])?;
-                    entry = UnitOffset(at.0 - unit.start);
-                }
-                _ => break,
+            match of.origin.map(|origin| self.refer(&unit, &origin)).transpose()?.flatten() {
+                Some(origin) => (unit, entry) = origin,
+                None => break,
             }
         }
         Ok(None)
+    }
+
+    /// Returns the entry to which an attribute of an entry refers, and its unit.
+    fn refer(
+        &self,
+        unit: &Rc<Unit>,
+        to: &AttributeValue<Part>,
+    ) -> Result<Option<(Rc<Unit>, UnitOffset)>> {
+        match *to {
+            AttributeValue::UnitRef(at) => Ok(Some((unit.clone(), at))),
+            AttributeValue::DebugInfoRef(at) => {
+                let before = self.starts.partition_point(|start| *start <= at.0);
+                let Some(start) = before.checked_sub(1) else { return Ok(None) };
+                let unit = self.unit_at(self.starts[start])?;
+                let entry = UnitOffset(at.0 - unit.start);
+                Ok(Some((unit, entry)))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn text(&self, unit: &gimli::Unit<Part>, value: AttributeValue<Part>) -> Result<String> {

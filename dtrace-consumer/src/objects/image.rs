@@ -30,6 +30,9 @@ pub(super) const SECTIONS: [SectionId; 9] = [
     SectionId::DebugStrOffsets,
 ];
 
+/// The sections with the locations of variables.
+pub(super) const LOCATIONS: [SectionId; 2] = [SectionId::DebugLoc, SectionId::DebugLocLists];
+
 /// The section with unwind tables.
 pub(super) const UNWIND: &str = ".eh_frame";
 
@@ -77,8 +80,11 @@ pub(super) struct Image {
 /// The parts of a file that are read, in addition to its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parts {
-    /// Symbols and debug information.
+    /// Symbols and debug information, without the locations of variables.
     Names,
+    /// Debug information with the locations of variables.
+    #[cfg(feature = "functions")]
+    Signatures,
     /// Symbols, notes and text.
     Text,
     /// Unwind tables.
@@ -399,6 +405,13 @@ impl Image {
                 parts.extend(self.small_section(BUILD_ID));
                 parts.extend(self.small_section(DEBUG_LINK));
             }
+            #[cfg(feature = "functions")]
+            Parts::Signatures => {
+                let sections = SECTIONS.iter().chain(&LOCATIONS);
+                parts.extend(sections.filter_map(|id| self.debug_section(id.name())));
+                parts.extend(self.small_section(BUILD_ID));
+                parts.extend(self.small_section(DEBUG_LINK));
+            }
             Parts::Identity => parts.extend(self.small_section(BUILD_ID)),
             Parts::Text => {
                 let is_wanted = |of: &&Section| of.is_text || of.kind == SHT_NOTE;
@@ -419,7 +432,7 @@ impl Image {
 }
 
 /// Reads a file that no process has mapped.
-#[cfg(test)]
+#[cfg(any(test, feature = "functions"))]
 pub(super) fn of_file(
     path: &std::path::Path,
     budget: &Budget,

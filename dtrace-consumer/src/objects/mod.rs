@@ -12,6 +12,8 @@ mod image;
 mod mappings;
 mod meter;
 mod part;
+#[cfg(feature = "functions")]
+mod signatures;
 mod stacks;
 mod symbols;
 #[cfg(feature = "functions")]
@@ -30,6 +32,8 @@ use image::{Image, Parts, Unread};
 use mappings::{Identity, Mapping};
 use meter::{Exceeded, Meter};
 use part::Metered;
+#[cfg(feature = "functions")]
+pub(crate) use signatures::Signatures;
 use stacks::Stacks;
 use symbols::Function;
 #[cfg(feature = "functions")]
@@ -169,7 +173,8 @@ impl Objects {
             return None;
         }
         let (budget, most) = (self.meter.budget(), self.meter.left());
-        match debug_file::read(&self.process, mapping, image, (budget, &self.debug_files), most)? {
+        let limits = (budget, &self.debug_files);
+        match debug_file::read(&self.process, mapping, image, limits, most, Parts::Names)? {
             Ok(separate) => {
                 let (more_symbols, more_debug) = separate.has_names();
                 let is_useful = more_symbols && !has_symbols || more_debug && !has_debug;

@@ -12,7 +12,7 @@ const PROGRAM: &str = "a.out";
 pub struct TextFile {
     /// `a.out` for the program, otherwise the name of the file without folders.
     pub module: String,
-    mapping: Mapping,
+    pub(super) mapping: Mapping,
 }
 
 /// The parts of a file that are necessary to find its functions: symbols, text and notes.

@@ -201,8 +201,9 @@ impl Surroundings for Probes {
             native: if mapping.is_multiple_of(2) { "int64_t" } else { "uint64_t" }.into(),
             translated: String::new(),
             mapping,
+            obstacle: None,
         };
         let arguments = (0..count).map(argument).collect();
-        Matches::One(ProbeInfo { module, attributes, arguments })
+        Matches::One(ProbeInfo::new(module, attributes, arguments))
     }
 }

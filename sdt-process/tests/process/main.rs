@@ -10,6 +10,7 @@ mod program;
 mod sampling;
 mod stacks;
 mod subject;
+mod typed;
 mod windows;
 
 use std::collections::BTreeSet;

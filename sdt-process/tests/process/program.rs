@@ -11,8 +11,8 @@ use dtrace_consumer::compiler::Source;
 use dtrace_consumer::compiler::Specifies;
 use dtrace_consumer::compiler::options::Options;
 use dtrace_consumer::compiler::program::Program;
-use dtrace_consumer::consume::{self, Workload, WorkloadError};
-use dtrace_consumer::job::{self, Job};
+use dtrace_consumer::consume::{self, Target, Workload, WorkloadError};
+use dtrace_consumer::job::{self, Job, Mode};
 use dtrace_consumer::render::{Order, Output, Text};
 use dtrace_consumer::trace::{Running, TraceError};
 use dtrace_consumer::{Client, ClientError, DtraceError, Interrupt, Trace};
@@ -81,6 +81,61 @@ pub fn start(subject: &Subject, text: &str) -> Running {
 pub fn messages(subject: &Subject, text: &str) -> String {
     let enabled = compile(subject, text).and_then(|(mut trace, program)| trace.enable(&program));
     enabled.unwrap_err().to_string()
+}
+
+/// Returns the error of a program that cannot be compiled.
+pub fn refused(subject: &Subject, text: &str) -> String {
+    match compile(subject, text) {
+        Err(TraceError::Program(error)) => error.to_string(),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// A workload that does nothing.
+struct Idle;
+
+impl Workload for Idle {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
+        Ok(true)
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
+/// Returns the error with which dtrace(1) ends, or with `-l` what it prints on standard error.
+pub fn error_of(subject: &Subject, text: &str, mode: Mode) -> String {
+    let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
+    let target = Target { name: None, client, process: Some(subject.id()) };
+    let programs = vec![job::Text::Line(text.to_owned(), Specifies::Name)];
+    let job = Job { programs, mode, target: i64::from(subject.id()), ..Job::default() };
+    let mut shown = Shown::default();
+    match consume::run_all(vec![target], &job, &Interrupt::new(), &mut Idle, &mut shown) {
+        Err(error) => error.to_string(),
+        Ok(_) => std::mem::take(&mut shown.0.lock().unwrap()[1]),
+    }
+}
+
+/// Returns the arguments of the probes that a description matches, as `-l -v` shows them, and why they are unknown.
+pub fn arguments(subject: &Subject, description: &str) -> Vec<String> {
+    let (mut trace, program) = compile(subject, &format!("{description} {{}}")).unwrap();
+    let probes = trace.kernel().list(&program.ecbs[0].probe).unwrap();
+    assert!(!probes.is_empty(), "{description}");
+    let mut all = Vec::new();
+    for probe in &probes {
+        let detail = trace.detail(probe).unwrap().unwrap();
+        all.extend(detail.untyped);
+        for of in detail.types {
+            let ty = of.translated.unwrap_or(of.native);
+            let name = of.name.unwrap_or_default();
+            all.push(match of.obstacle {
+                Some(why) => format!("{name}: {why}"),
+                None => format!("{name}: {ty}"),
+            });
+        }
+    }
+    all
 }
 
 /// Runs a program while the subject does something, and stops it unless it ends by itself. Returns its output and its messages.

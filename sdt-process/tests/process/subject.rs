@@ -9,6 +9,7 @@ mod sandbox;
 mod scripts;
 mod signals;
 mod stacks;
+mod typed;
 mod windows;
 
 use std::ffi::{CString, c_char};
@@ -329,6 +330,7 @@ fn obey(mut process: Option<Process>) {
             "doubled" => answer(format_args!("{}", windows::doubled(number(words.get(1))))),
             "kept" => answer(format_args!("{}", windows::kept(number(words.get(1))))),
             "unwound" => answer(format_args!("{}", functions::unwound(number(words.get(1))))),
+            "drive" => answer(format_args!("{}", typed::drive(words[1]))),
             "spawned" => answer(format_args!("{}", functions::spawned(number(words.get(1))))),
             "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),
             "deny" => answer(format_args!("{}", sandbox::deny(words[1], words[2]))),

@@ -19,12 +19,11 @@ impl Surroundings for Anywhere {
             native: native.into(),
             translated: String::new(),
             mapping,
+            obstacle: None,
         };
-        let info = ProbeInfo {
-            module: String::new(),
-            attributes: ProviderAttributes::all(Attribute::DEFAULT),
-            arguments: vec![argument("int", 0), argument("char *", 1)],
-        };
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        let arguments = vec![argument("int", 0), argument("char *", 1)];
+        let info = ProbeInfo::new(String::new(), attributes, arguments);
         match description.name.as_str() {
             "" if description.id == 0 => Matches::None,
             name if name.contains('*') => Matches::Several(info),
