@@ -127,9 +127,10 @@ pub struct DtraceArgs {
     /// With -l, print the sites of each probe: address, state, and distance of a jump
     #[arg(long, requires = "list")]
     sites: bool,
-    /// Trace the functions of a kernel, as probes of the provider fbt: the ELF file of the kernel, with symbols
+    /// Trace the functions of a kernel, as probes of the provider fbt: the ELF file of the kernel, with symbols; once more for each
+    /// loaded module
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    kernel: Option<PathBuf>,
+    kernel: Vec<PathBuf>,
     /// When to colour distributions; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,

@@ -41,8 +41,8 @@ pub struct Job {
     pub libraries: Vec<PathBuf>,
     /// The preprocessor of scripts (`-C`).
     pub preprocessor: Preprocessor,
-    /// The file of the traced kernel, whose functions are probes of the provider `fbt`.
-    pub kernel: Option<PathBuf>,
+    /// The file of the traced kernel, whose functions are probes of the provider `fbt`, and then those of its modules.
+    pub kernel: Vec<PathBuf>,
     /// The file that the output is appended to, instead of standard output (`-o`).
     pub output: Option<PathBuf>,
     /// The file for a flame graph of aggregated stacks.
@@ -109,7 +109,7 @@ impl Default for Job {
             memory: budget::DEFAULT,
             libraries: Vec::new(),
             preprocessor: Preprocessor::default(),
-            kernel: None,
+            kernel: Vec::new(),
             output: None,
             flame_graph: None,
             heat_map: None,

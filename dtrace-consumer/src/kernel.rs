@@ -20,7 +20,7 @@ use dtrace_protocol::{Datum, Why};
 use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{ArgType, Client, ClientError, Declared, Detail, Probe};
 #[cfg(feature = "functions")]
-use crate::functions::{ProcessFunctions, Traced};
+use crate::functions::{Functions, ProcessFunctions, Traced, TracedError};
 use crate::objects::{Found, Line, Objects};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
@@ -113,6 +113,17 @@ impl Kernel {
     #[cfg(feature = "functions")]
     pub fn trace_functions(&self, functions: Traced) {
         self.functions.replace(Some(functions));
+    }
+
+    /// Lets descriptions match the functions of a module that the kernel has loaded.
+    ///
+    /// # Errors
+    /// The kernel has not loaded the file, or the kernel or the connection failed.
+    #[cfg(feature = "functions")]
+    pub fn trace_module(&self, functions: Functions) -> Result<(), TracedError> {
+        let mut kernel = self.functions.borrow_mut();
+        let Some(kernel) = kernel.as_mut() else { return Ok(()) };
+        self.ask(|client| Ok(kernel.add_module(functions, client)))?
     }
 
     /// Returns messages about functions that descriptions have matched and that are not traced.

@@ -54,6 +54,22 @@ impl Client {
         })
     }
 
+    /// Returns whether the kernel lets this connection trace functions of the file with this build ID.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn knows_functions(&mut self, build_id: &[u8]) -> Result<bool, ClientError> {
+        let request = Request::Functions { build_id };
+        let seq = self.send_items("functions", &request, REQUEST, |_| {})?;
+        let known =
+            self.answer("functions", seq, |reply, _| (reply == Reply::Functions).then_some(()));
+        match known {
+            Ok(()) => Ok(true),
+            Err(ClientError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Sends sites to trace, after [`open`](Self::open). Returns the indexes of those that the kernel refuses, with the reason.
     ///
     /// # Errors

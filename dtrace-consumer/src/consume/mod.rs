@@ -145,12 +145,18 @@ fn prepare(
     Ok(kernels)
 }
 
-/// Reads the functions of the kernel's file (`--kernel`).
+/// Reads the functions of the files of the kernel and of its modules (`--kernel`).
 fn functions(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
-    let Some(file) = &job.kernel else { return Ok(()) };
-    let failed = |why: String| DtraceError::Functions { file: file.clone(), why };
-    let functions = Functions::read(file).map_err(|error| failed(error.to_string()))?;
-    trace.trace_functions(functions).map_err(|error| failed(error.to_string()))
+    for (index, file) in job.kernel.iter().enumerate() {
+        let failed = |why: String| DtraceError::Functions { file: file.clone(), why };
+        let functions = Functions::read(file).map_err(|error| failed(error.to_string()))?;
+        let added = match index {
+            0 => trace.trace_functions(functions),
+            _ => trace.trace_module(functions),
+        };
+        added.map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Prints messages about functions that descriptions have matched and that the kernel does not trace.

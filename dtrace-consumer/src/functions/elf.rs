@@ -8,7 +8,8 @@ use std::path::Path;
 
 use object::elf::STT_GNU_IFUNC;
 use object::{
-    Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
+    Object as _, ObjectKind, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags,
+    SymbolKind,
 };
 
 use super::exits::{self, Found};
@@ -36,6 +37,11 @@ pub enum ReadError {
     /// The file is no ELF file, or it is damaged.
     #[error("not an ELF file, or damaged: {0}")]
     Elf(#[from] object::Error),
+    /// The file is not linked.
+    #[error(
+        "the file is relocatable: its functions have no addresses; link it as a program or a shared object"
+    )]
+    Relocatable,
     /// The file is for another architecture.
     #[error("functions of {0:?} are not supported; x86_64, aarch64 and riscv64 are")]
     Architecture(object::Architecture),
@@ -128,6 +134,9 @@ impl Symbol {
 /// Reads the symbols of a file with these bytes.
 pub(super) fn read(bytes: &[u8]) -> Result<Symbols, ReadError> {
     let file = object::File::parse(bytes)?;
+    if file.kind() == ObjectKind::Relocatable {
+        return Err(ReadError::Relocatable);
+    }
     let architecture = match file.architecture() {
         object::Architecture::X86_64 => Architecture::X86_64,
         object::Architecture::Aarch64 => Architecture::Aarch64,

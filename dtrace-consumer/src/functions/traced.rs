@@ -41,6 +41,17 @@ struct File {
     types: Types,
 }
 
+impl File {
+    /// Prepares the functions of a file of a kernel. Their modules are their crates.
+    fn of_kernel(build_id: Vec<u8>, functions: Functions) -> Self {
+        let (path, bytes) = (functions.path, OnceCell::new());
+        let origin = Origin::Kernel { path, build_id: build_id.clone(), bytes };
+        let types = Types::new(functions.architecture, origin);
+        let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
+        Self { build_id, probes, types }
+    }
+}
+
 /// The entry of a function, or its returns.
 #[derive(Debug)]
 struct Probe {
@@ -108,6 +119,12 @@ pub enum TracedError {
         /// The build ID of the kernel.
         kernel: String,
     },
+    /// The kernel has not loaded the file of a module.
+    #[error("the kernel has loaded no module with its build ID, {0}")]
+    NotLoaded(String),
+    /// The connection failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -128,13 +145,26 @@ impl Traced {
             });
         }
         functions.exclude_reachable(&text.handlers);
-        let (path, bytes) = (functions.path, OnceCell::new());
-        let origin = Origin::Kernel { path, build_id: build_id.clone(), bytes };
-        let types = Types::new(functions.architecture, origin);
-        let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
         let mut traced = Self::empty(PROVIDER.to_owned());
-        traced.files.push(File { build_id, probes, types });
+        traced.files.push(File::of_kernel(build_id, functions));
         Ok(traced)
+    }
+
+    /// Adds the functions of a file that the kernel has loaded, such as a module. The client is open.
+    ///
+    /// # Errors
+    /// The file has no build ID, or the kernel has not loaded it.
+    pub(crate) fn add_module(
+        &mut self,
+        mut functions: Functions,
+        client: &mut Client,
+    ) -> Result<(), TracedError> {
+        let build_id = functions.build_id.take().ok_or(TracedError::NoBuildId)?;
+        if !client.knows_functions(&build_id)? {
+            return Err(TracedError::NotLoaded(hexadecimal(&build_id)));
+        }
+        self.files.push(File::of_kernel(build_id, functions));
+        Ok(())
     }
 
     /// Creates an empty set of functions for a provider.

@@ -169,6 +169,16 @@ impl Trace {
         Ok(())
     }
 
+    /// Lets descriptions match the functions of a module that the kernel has loaded, after
+    /// [`trace_functions`](Self::trace_functions).
+    ///
+    /// # Errors
+    /// The kernel has not loaded the file, or the kernel or the connection failed.
+    #[cfg(feature = "functions")]
+    pub fn trace_module(&mut self, functions: Functions) -> Result<(), TraceError> {
+        Ok(self.kernel.trace_module(functions)?)
+    }
+
     /// Passes the declarations of the kernel's modules to the compiler, once.
     fn declare(&mut self) -> Result<(), ClientError> {
         if std::mem::replace(&mut self.declared, true) {
