@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_void};
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 
 use dtrace_abi::System;
@@ -295,6 +296,18 @@ impl<H: Host> Dtrace<H> {
     ) -> Result<(), FunctionError> {
         self.0.need_thread().map_err(ConsumerError::from)?;
         self.0.adding_functions(|| self.0.add_function(consumer, build_id, site))
+    }
+
+    /// Removes all sites whose address in memory is in a range: for hosts that are about to unload text, such as that of a module. Restores
+    /// the text, and returns when no CPU uses these sites any more. Probes that have no other sites remain until their consumers
+    /// close. Before the call, [`FunctionText::is_traceable`] must have become false for this text.
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn remove_functions(&self, range: Range<u64>) -> Result<(), ProbeContext> {
+        self.0.need_thread()?;
+        self.0.remove_functions(&range);
+        Ok(())
     }
 
     /// Emulates the instruction that a breakpoint has replaced, like [`function_hit`](Self::function_hit), but does not record the hit, and

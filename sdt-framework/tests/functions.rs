@@ -304,6 +304,47 @@ fn entries_and_returns_are_recorded() {
     assert_eq!(dtrace.for_each_probe(&spec("fbt:::"), |_| {}), Ok(0));
 }
 
+/// The host unloads a part of the text, while the functions there and elsewhere are traced.
+#[test]
+fn unloaded_text_is_restored_and_forgotten() {
+    let kernel = kernel();
+    let dtrace = kernel.dtrace;
+    let consumer = dtrace.open().unwrap();
+    let twice_return = find(TWICE, RET);
+    // Both are the entry of one probe.
+    let sites = [
+        entry("both", TWICE, PUSH),
+        entry("both", LEAF, RET),
+        site("twice", twice_return, true, RET),
+    ];
+    kernel.add(consumer, &sites);
+    assert_eq!(dtrace.enable(consumer, &spec("fbt:kernel::")), Ok(2));
+    dtrace.go(consumer).unwrap();
+    assert_eq!(call(TWICE, 1), 2);
+    assert_eq!(dtrace.remove_functions(slide() + TWICE..slide() + TWICE + 1), Ok(()));
+    assert_eq!(text()[TWICE as usize], kernel.original[TWICE as usize]);
+    assert_eq!(text()[LEAF as usize], 0xcc);
+    assert_eq!(call(TWICE, 2), 4);
+    let recorded = kernel.recorded(consumer);
+    let names: Vec<_> = recorded.iter().map(|(name, ..)| &**name).collect();
+    let leaf = "both:entry";
+    assert_eq!(names, ["both:entry", leaf, "twice:return", leaf, "twice:return"]);
+    // The text is loaded again, and its site joins the enabled probe.
+    kernel.add(consumer, &sites[..1]);
+    assert_eq!(text()[TWICE as usize], 0xcc);
+    assert_eq!(dtrace.remove_functions(0..u64::MAX), Ok(()));
+    assert_eq!(text(), kernel.original);
+    assert_eq!(call(TWICE, 3), 6);
+    dtrace.close(consumer).unwrap();
+    // All rooms are free again.
+    let consumer = dtrace.open().unwrap();
+    let all: Vec<_> = (0..8).map(|at| entry("f", TWICE + at, PUSH)).collect();
+    let added = all.iter().filter(|site| dtrace.add_function(consumer, BUILD, site).is_ok());
+    assert_eq!(added.count(), 1);
+    dtrace.close(consumer).unwrap();
+    assert_eq!(dtrace.for_each_probe(&spec("fbt:::"), |_| {}), Ok(0));
+}
+
 /// Each call of a function is one entry and one return, also if it calls itself, and a jump out of a function is its return.
 #[test]
 fn counts_are_those_of_the_calls() {

@@ -222,6 +222,11 @@ fn other_files_are_refused(arch: Arch) {
     let unnamed = changed(file, |bytes| bytes[note.0 as usize + 8] ^= 1);
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&text, "fn main() {}\n").unwrap();
+    // A file of a module that the kernel has not loaded.
+    let module = (["--kernel", rebuilt.path().to_str().unwrap(), "-l", "-P", "fbt"]);
+    let refused = dtrace(&mut session, file, 0, &module);
+    let error = refused.error.unwrap();
+    assert!(error.contains(": the kernel has loaded no module with its build ID, "), "{error}");
     for (file, why) in [
         (&rebuilt, "the file is not that of the running kernel: its build ID is "),
         (&stripped, "the file has no symbols"),

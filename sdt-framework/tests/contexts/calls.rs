@@ -225,6 +225,7 @@ fn boot() -> Vec<(&'static str, Call)> {
         ("Dtrace::register_profile", |w| of(w.dtrace.register_profile(4))),
         ("Dtrace::register_functions", |w| of(w.dtrace.register_functions(&NoFunctions, 4))),
         ("Dtrace::add_function", |w| of(w.dtrace.add_function(w.consumer, b"none", &SITE))),
+        ("Dtrace::remove_functions", |w| of(w.dtrace.remove_functions(0..u64::MAX))),
         ("Dtrace::function_hit", |w| {
             // SAFETY: no function is traced.
             assert!(!unsafe { w.dtrace.function_hit(&mut Registers::default()) });

@@ -219,6 +219,8 @@ fn false_sites_are_refused() {
     consumer.0.open().unwrap();
     let text = consumer.0.function_text().unwrap();
     assert_eq!(text.build_id, program.build_id());
+    assert!(consumer.0.knows_functions(&text.build_id).unwrap());
+    assert!(!consumer.0.knows_functions(b"another").unwrap());
     let mut why = |build_id: &[u8], address: u64, code: &[u8]| {
         let (module, function) = ("a.out", "f");
         let is_return = false;

@@ -1,6 +1,7 @@
 //! The ops of the provider `fbt`.
 
 use core::ffi::{c_int, c_void};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use sdt_core::ops::{
@@ -190,6 +191,27 @@ impl<H: Host> Control<H> {
         if any {
             self.functions.stored();
         }
+    }
+
+    /// [`Dtrace::remove_functions`](crate::Dtrace::remove_functions).
+    pub(crate) fn remove_functions(&self, range: &Range<u64>) {
+        let Some(table) = self.functions.get() else { return };
+        let _tables = self.tables.lock();
+        self.functions.batch(|| {
+            for (_, site) in table.sites.in_range(range) {
+                if table.is_changed(site) && table.is_writable(site) {
+                    table.store(site, false);
+                    self.functions.stored();
+                }
+            }
+        });
+        for (_, site) in table.sites.in_range(range) {
+            table.text.withdraw(site.address());
+        }
+        table.sites.retire_range(range);
+        // Waits until no breakpoint handler reads the sites.
+        self.host.sync();
+        table.sites.reclaim();
     }
 
     /// Replaces the instruction of a site that was added to an enabled probe.

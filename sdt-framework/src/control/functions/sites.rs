@@ -2,6 +2,7 @@
 //!
 //! Entries refer to each other by index plus one; 0 is none.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use dtrace_abi::function::{MAX_LEN, Window};
@@ -315,12 +316,53 @@ impl Sites {
                 continue;
             }
             self.unlink(link, site);
-            self.with_lists(|lists| {
-                // The list uses `sibling`, because handlers may still follow `next`.
-                site.sibling.store(lists.retired, Ordering::Relaxed);
-                lists.retired = link;
-            });
+            self.retire_site(link, site);
             link = next;
+        }
+    }
+
+    /// Adds a site to the retired ones. It is neither in the table nor of a probe.
+    fn retire_site(&self, link: u32, site: &Site) {
+        self.with_lists(|lists| {
+            // The list uses `sibling`, because handlers may still follow `next`.
+            site.sibling.store(lists.retired, Ordering::Relaxed);
+            lists.retired = link;
+        });
+    }
+
+    /// Returns the sites in the table whose address is in a range, each with its link.
+    pub(super) fn in_range<'s>(
+        &'s self,
+        range: &'s Range<u64>,
+    ) -> impl Iterator<Item = (u32, &'s Site)> {
+        let all = self.buckets.iter().flat_map(move |bucket| {
+            let mut link = bucket.load(Ordering::Relaxed);
+            core::iter::from_fn(move || {
+                let this = link;
+                let site = self.site(this)?;
+                // Read before the caller removes the site.
+                link = site.next.load(Ordering::Relaxed);
+                Some((this, site))
+            })
+        });
+        all.filter(|(_, site)| range.contains(&site.address()))
+    }
+
+    /// Removes the sites whose address is in a range from the table, and from their probes. Handlers may still read them until
+    /// [`reclaim`](Self::reclaim).
+    pub(super) fn retire_range(&self, range: &Range<u64>) {
+        for (link, site) in self.in_range(range) {
+            self.unlink(link, site);
+            if let Some(probe) = self.probe(site.probe()) {
+                let mut place = &probe.first;
+                while place.load(Ordering::Relaxed) != link
+                    && let Some(before) = self.site(place.load(Ordering::Relaxed))
+                {
+                    place = &before.sibling;
+                }
+                place.store(site.sibling.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            self.retire_site(link, site);
         }
     }
 

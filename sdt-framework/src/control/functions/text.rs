@@ -30,7 +30,8 @@ pub unsafe trait FunctionText: Sync {
     }
 
     /// Returns the [difference](Self::slide) for the image with this build ID; `None` if the host has no such image. A
-    /// host with several images, such as a process with shared libraries, returns the difference for each of them.
+    /// host with several images, such as a kernel with modules, or a process with shared libraries, returns the difference for each of
+    /// them. Before it unloads one, it calls [`Dtrace::remove_functions`](crate::Dtrace::remove_functions).
     fn slide_of(&self, build_id: &[u8]) -> Option<u64> {
         (build_id == self.build_id()).then(|| self.slide())
     }
