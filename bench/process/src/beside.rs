@@ -1,7 +1,9 @@
-//! Other tools that trace a process, measured beside this project: LTTng-UST with babeltrace2, and bpftrace.
+//! Other tools that trace a process, measured beside this project: LTTng-UST with babeltrace2, bpftrace, and uftrace.
 //!
-//! Both tools trace a small C program, `beside/subject.c`, that gcc compiles into a temporary folder. If this machine lacks a tool,
+//! These tools trace a small C program, `beside/subject.c`, that gcc compiles into a temporary folder. If this machine lacks a tool,
 //! one line says so, and the rest is measured.
+
+mod uftrace;
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -103,6 +105,11 @@ pub fn run(rounds: Rounds) {
     match bpftrace(rounds) {
         Ok(table) => print!("{table}"),
         Err(error) => println!("bpftrace: not measured: {error:#}"),
+    }
+    println!();
+    match uftrace::run(rounds) {
+        Ok(table) => print!("{table}"),
+        Err(error) => println!("uftrace: not measured: {error:#}"),
     }
 }
 
