@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cargo_sdt::internal::progress::note;
 
 /// Number of steps that run at a time once everything is compiled: they wait more than they compute. On two CPUs.
-const AT_A_TIME: usize = 3;
+const AT_A_TIME: usize = 4;
 /// Number of steps that a report lists.
 const LONGEST: usize = 10;
 
@@ -74,7 +74,7 @@ pub struct Steps<'a> {
     pub first: Vec<Step<'a>>,
     /// Steps that need none of these results. They run one after the other, at the same time as the first ones.
     pub beside: Vec<Step<'a>>,
-    /// Steps that do not depend on each other: started in this order once all others have ended, three at a time.
+    /// Steps that do not depend on each other: started in this order once all others have ended, four at a time.
     pub then: Vec<Step<'a>>,
 }
 
@@ -229,10 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn two_steps_run_at_a_time_and_then_three_after_all_others() {
-        let (two, three, ended) = (Barrier::new(2), Barrier::new(3), Mutex::new(0));
+    fn two_steps_run_at_a_time_and_then_four_after_all_others() {
+        let (two, four, ended) = (Barrier::new(2), Barrier::new(4), Mutex::new(0));
         let meets = |name, after: usize| {
-            let together = if after == 0 { &two } else { &three };
+            let together = if after == 0 { &two } else { &four };
             let ended = &ended;
             Step::new(name, move |_| {
                 together.wait();
@@ -245,10 +245,10 @@ mod tests {
         let steps = Steps {
             first: vec![meets("a", 0), meets("b", 0)],
             beside: vec![meets("c", 0), meets("d", 0)],
-            then: ["e", "f", "g", "h", "i", "j"].map(|name| meets(name, 4)).into(),
+            then: ["e", "f", "g", "h", "i", "j", "k", "l"].map(|name| meets(name, 4)).into(),
         };
         let report = steps.run();
-        assert_eq!((report.failed(), report.done.len()), (Vec::new(), 10));
+        assert_eq!((report.failed(), report.done.len()), (Vec::new(), 12));
     }
 
     #[test]

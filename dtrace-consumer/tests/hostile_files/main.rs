@@ -4,28 +4,28 @@
 mod build;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use build::*;
 use dtrace_consumer::budget::Budget;
 use dtrace_consumer::objects::Objects;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The memory in use, and its maximum.
-static USED: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// Locked by each test, because all tests share the counters.
-static ONE: Mutex<()> = Mutex::new(());
+thread_local! {
+    /// The bytes that this thread has allocated, less those that it has freed, and their maximum. Each test is a thread, and dtrace
+    /// reads files in the thread that asks for names.
+    static USED: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
 
 struct Counting;
 
 fn add(bytes: usize) {
-    let used = USED.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    PEAK.fetch_max(used, Ordering::Relaxed);
+    USED.set(USED.get() + bytes as i64);
+    PEAK.set(PEAK.get().max(USED.get()));
 }
 
 // SAFETY: forwards all calls to the system's allocator, with the layouts of the caller.
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        USED.set(USED.get() - layout.size() as i64);
         // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
@@ -58,12 +58,10 @@ struct Mapped {
     size: usize,
     path: std::path::PathBuf,
     folder: tempfile::TempDir,
-    _one: MutexGuard<'static, ()>,
 }
 
 impl Mapped {
     fn new(bytes: &[u8]) -> Self {
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("evil");
         std::fs::write(&path, bytes).unwrap();
@@ -73,7 +71,7 @@ impl Mapped {
         let address =
             unsafe { mmap(std::ptr::null_mut(), bytes.len(), protection, flags, &file, 0) };
         let address = address.unwrap() as u64;
-        Self { address, size: bytes.len(), path, folder, _one: one }
+        Self { address, size: bytes.len(), path, folder }
     }
 
     /// Returns the files of this process with a budget.
@@ -116,8 +114,8 @@ fn entry(code: u8, rest: &[u8]) -> Vec<u8> {
 fn names(bytes: &[u8], limit: u64) -> (Vec<Option<String>>, Option<String>) {
     let mapped = Mapped::new(bytes);
     let budget = Budget::new(limit);
-    let before = USED.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    let before = USED.get();
+    PEAK.set(before);
     let objects = mapped.objects(&budget);
     let at = mapped.address + 64;
     objects.symbol(at);
@@ -126,7 +124,7 @@ fn names(bytes: &[u8], limit: u64) -> (Vec<Option<String>>, Option<String>) {
     objects.functions(at + 1);
     let message = objects.limit_message();
     assert_eq!(objects.limit_message(), None, "it is said once");
-    let peak = PEAK.load(Ordering::Relaxed) - before;
+    let peak = PEAK.get() - before;
     assert!(budget.used() <= limit / 2, "{} of {limit}", budget.used());
     assert!(peak as u64 <= limit, "{peak} bytes of {limit}");
     (names, message)

@@ -121,6 +121,8 @@ fn cargo(target: Target) -> Result<Command, BuildError> {
     let flags = flags.filter(|flag| !flag.is_empty()).chain(["-Cembed-bitcode=yes"]);
     let flags = flags.collect::<Vec<_>>().join("\u{1f}");
     command.env(RUSTFLAGS, flags);
+    // Also for libraries: cargo compiles all crates again if their linker changes.
+    command.env(module::linker_variable(Path::new(target.name())), setup::lld()?.program());
     command.args(["--release", "--package", PACKAGE, "--target", target.name()]);
     // Small, as its flash is.
     command.args(["--config", "profile.release.opt-level='s'"]);
@@ -150,13 +152,11 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
 /// # Errors
 /// Set-up or cargo failed.
 pub fn build(target: Target) -> Result<PathBuf, BuildError> {
-    let lld = setup::lld()?;
     let mut command = cargo(target)?;
     if target == Target::WithoutInterpreter {
         command.arg("--no-default-features");
     }
     let target = Path::new(target.name());
-    command.env(module::linker_variable(target), lld.program());
     command.args(["--features", "board", "--bin", PACKAGE]);
     let (lto, what) = (["-Clto=fat"], "building the embedded example");
     let artifacts = module::run_cargo_rustc(&mut command, &lto, what, PACKAGE, target)?;

@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// The calls of [`twice`], as it counts them itself.
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -79,6 +80,10 @@ pub(super) fn keep_calling() -> Vec<thread::JoinHandle<u64>> {
         while CALLING.load(Ordering::Acquire) {
             n += 1;
             wrong += u64::from(twice(n) != 2 * n);
+            // Lets other threads run.
+            if n % 1024 == 0 {
+                thread::sleep(Duration::from_micros(50));
+            }
         }
         wrong
     };
