@@ -228,31 +228,26 @@ impl Jumps {
         };
         let offset = address - site.start;
         let known = (site.length, offset as u8);
-        if sites.detours.get(&site.start).is_some_and(|of| *of != known) {
-            return Ok(false);
-        }
-        let is_near = |other: &usize| site.start.abs_diff(*other) < JUMP && *other != site.start;
-        let near = site.start.saturating_sub(JUMP)..site.start + JUMP;
-        if sites.detours.range(near).any(|(other, _)| is_near(other)) {
-            return Ok(false);
-        }
         let mut bytes = site_bytes(site.start, site.length.into());
         if site.state == State::Breakpoint
             && let Some(byte) = bytes.get_mut(offset)
         {
             *byte = site.first;
         }
-        if !sites.detours.contains_key(&site.start) {
-            let Some(area) = images::make_area(site.start) else { return Ok(false) };
-            let Some(at) = area.room(detour::LARGEST) else { return Ok(false) };
-            let window = detour::Window { start: site.start, site: offset, bytes: &bytes };
-            let Some(code) = detour::build(window, thunk, at) else { return Ok(false) };
-            let landing = area::landing(site.start);
-            let Some(jump) = detour::jump(landing, at + HEADER) else { return Ok(false) };
-            store(at, &code)?;
-            store(landing, &jump)?;
-            area.take(code.len());
-            sites.detours.insert(site.start, known);
+        match sites.detours.get(&site.start) {
+            Some(of) if *of != known => return Ok(false),
+            Some(_) => {}
+            None => {
+                let near = site.start.saturating_sub(JUMP - 1)..site.start + JUMP;
+                if sites.detours.range(near).next().is_some() {
+                    return Ok(false);
+                }
+                let window = detour::Window { start: site.start, site: offset, bytes: &bytes };
+                if !make_detour(window, thunk, store)? {
+                    return Ok(false);
+                }
+                sites.detours.insert(site.start, known);
+            }
         }
         if site.state == State::Breakpoint
             && let Some(site) = sites.all.get_mut(&address)
@@ -262,6 +257,19 @@ impl Jumps {
         }
         Ok(true)
     }
+}
+
+/// Makes the detour of a window, and the landing that leads to it. Returns `false` if that is not possible.
+fn make_detour(window: detour::Window<'_>, thunk: usize, store: Store<'_>) -> io::Result<bool> {
+    let Some(area) = images::make_area(window.start) else { return Ok(false) };
+    let Some(at) = area.room(detour::LARGEST) else { return Ok(false) };
+    let Some(code) = detour::build(window, thunk, at) else { return Ok(false) };
+    let landing = area::landing(window.start);
+    let Some(jump) = detour::jump(landing, at + HEADER) else { return Ok(false) };
+    store(at, &code)?;
+    store(landing, &jump)?;
+    area.take(code.len());
+    Ok(true)
 }
 
 impl Sites {
