@@ -1,7 +1,6 @@
 //! Encrypted connections: the command and the client connect to the framework's server.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -36,7 +35,7 @@ static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
 fn kernel() -> &'static Dtrace<Threads> {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
-        let memory = vec![MaybeUninit::uninit(); CONFIG.memory::<Threads>(CPUS, 8)].leak();
+        let memory = Box::leak(Box::new_uninit_slice(CONFIG.memory::<Threads>(CPUS, 8)));
         DTRACE.init(memory, &CONFIG).unwrap();
         let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
         // SAFETY: the provider is a static of the test program, which is never unloaded.

@@ -340,8 +340,8 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
         let registering: &'static Registering =
             Box::leak(Box::new(Registering { dtrace: Dtrace::new(Machine), provide }));
         let provider: &'static Provider = Box::leak(Box::new(Provider::new()));
-        let memory = vec![std::mem::MaybeUninit::uninit(); CONFIG.memory::<Machine>(1, 1)];
-        registering.dtrace.init(memory.leak(), &CONFIG).unwrap();
+        let memory = Box::leak(Box::new_uninit_slice(CONFIG.memory::<Machine>(1, 1)));
+        registering.dtrace.init(memory, &CONFIG).unwrap();
         FRAMEWORK.set(Some(registering));
         let attachment = Attachment { framework: registering, module: c"m" };
         let consumer = registering.dtrace.open().unwrap();

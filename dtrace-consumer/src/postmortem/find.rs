@@ -72,6 +72,11 @@ impl Memory<'_> {
     }
 }
 
+/// The number of bytes that are skipped at once if all are zero, as most memory is.
+const BLOCK: usize = 4096;
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+const _: () = assert!(MAGIC[0] != 0 && BLOCK.is_multiple_of(ALIGNMENT));
+
 /// The header of a framework, and its place in a segment.
 struct Found {
     segment: Segment,
@@ -84,7 +89,10 @@ pub(super) fn all(image: &Image) -> Result<Vec<Memory<'_>>, DumpErrorKind> {
     let (mut found, mut other) = (Vec::new(), None);
     for segment in &image.segments {
         let look = |at: u64, piece: &[u8]| {
-            let places = (0..piece.len()).step_by(ALIGNMENT);
+            let blocks = (0..piece.len()).step_by(BLOCK);
+            let blocks = blocks.map(|start| start..piece.len().min(start + BLOCK));
+            let filled = blocks.filter(|block| piece[block.clone()] != ZEROS[..block.len()]);
+            let places = filled.flat_map(|block| block.step_by(ALIGNMENT));
             for inside in places.filter(|inside| piece[*inside..].starts_with(&MAGIC)) {
                 let Ok(header) = Header::read(&mut Reader::new(&piece[inside..])) else { continue };
                 match header.version {

@@ -189,6 +189,21 @@ struct Held {
 // SAFETY: it owns the allocation, and only `Bundle::free` uses the pointer.
 unsafe impl Send for Held {}
 
+/// An integer. If all bits are zero, it is 0.
+///
+/// # Safety
+/// All bits zero are a value of the type, which needs no drop.
+pub(crate) unsafe trait Zero {}
+
+// SAFETY: it is an integer.
+unsafe impl Zero for u8 {}
+
+// SAFETY: it is an integer.
+unsafe impl Zero for u32 {}
+
+// SAFETY: it is an integer.
+unsafe impl Zero for u64 {}
+
 impl Bundle {
     /// Creates an empty bundle.
     pub(crate) const fn new() -> Self {
@@ -229,6 +244,19 @@ impl Bundle {
         self.slice_of(arena, count, LINE, |at| Some(value(at)))
     }
 
+    /// Allocates zeros on their own cache lines, for data that one CPU writes.
+    pub(crate) fn zeros<T: Zero>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+    ) -> Option<&'static mut [T]> {
+        let start = self.place_of(arena, count, LINE)?;
+        // SAFETY: fresh memory for `count` values.
+        unsafe { start.write_bytes(0, count) };
+        // SAFETY: all bits of these values are zero, which is a value, and the allocation is new, so this is the only reference.
+        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+    }
+
     fn slice_of<T>(
         &mut self,
         arena: &mut Arena,
@@ -237,8 +265,19 @@ impl Bundle {
         mut value: impl FnMut(usize) -> Option<T>,
     ) -> Option<&'static mut [T]> {
         const { assert!(!core::mem::needs_drop::<T>(), "freed values are not dropped") };
+        let start = self.place_of(arena, count, align)?;
+        for at in 0..count {
+            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
+            unsafe { start.add(at).write(value(at)?) };
+        }
+        // SAFETY: the loop above has initialised all `count` values, and the allocation is new, so this is the only reference.
+        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+    }
+
+    /// Allocates memory for this number of values, which are not initialised. Without a byte, it is at any address.
+    fn place_of<T>(&mut self, arena: &mut Arena, count: usize, align: usize) -> Option<NonNull<T>> {
         if count == 0 || size_of::<T>() == 0 {
-            return Some(&mut []);
+            return Some(NonNull::dangling());
         }
         let layout = Layout::array::<T>(count).ok()?.align_to(align).ok()?.pad_to_align();
         let start = arena.0.allocate_first_fit(layout).ok()?;
@@ -250,13 +289,7 @@ impl Bundle {
         };
         held.next = self.0.take();
         self.0 = Some(held);
-        let start = start.cast::<T>();
-        for at in 0..count {
-            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
-            unsafe { start.add(at).write(value(at)?) };
-        }
-        // SAFETY: the loop above has initialised all `count` values, and the allocation is new, so this is the only reference.
-        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+        Some(start.cast())
     }
 
     /// Moves the allocations of another bundle to this one.

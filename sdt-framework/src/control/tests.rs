@@ -41,7 +41,7 @@ fn large() -> Large {
     let config = Config { providers: 4, probes: MANY, ecbs: MANY, consumers: 2, buffer: 0 };
     let dtrace = Control::new(Uniprocessor);
     let bytes = config.memory::<Uniprocessor>(1, 2);
-    dtrace.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &config).unwrap();
+    dtrace.init(Box::leak(Box::new_uninit_slice(bytes)), &config).unwrap();
     dtrace
 }
 

@@ -155,8 +155,8 @@ impl Plan {
         })?;
         let mut traced = |words: usize, policy: Policy, is_known: bool| -> Option<RecordBuffer> {
             let starts = if is_known { bits(words) } else { 0 };
-            let starts = bundle.lines(arena, starts, |_| 0)?;
-            let words = bundle.lines(arena, words, |_| 0)?;
+            let starts = bundle.zeros(arena, starts)?;
+            let words = bundle.zeros(arena, words)?;
             Some(RecordBuffer::new(words, policy, starts, self.needs.end))
         };
         let policy = self.policy;
@@ -169,8 +169,8 @@ impl Plan {
         }
         let mut aggregated = || -> Option<Aggregated> {
             let Division { words, entries, buckets } = divide(sizes.aggregations);
-            let words = bundle.lines(arena, words, |_| 0)?;
-            let buckets = bundle.lines(arena, buckets, |_| 0)?;
+            let words = bundle.zeros(arena, words)?;
+            let buckets = bundle.zeros(arena, buckets)?;
             let entries = bundle.lines(arena, entries, |_| aggregation::Entry::default())?;
             Some(Aggregated {
                 buffer: aggregation::Buffer::new(words, buckets, entries),
@@ -179,9 +179,9 @@ impl Plan {
         };
         let aggregated = Pair::new(aggregated()?, aggregated()?);
         let work = Work {
-            scratch: bundle.lines(arena, sizes.scratch * 8, |_| 0)?,
-            key: bundle.lines(arena, self.needs.chunk, |_| 0)?,
-            tuple: bundle.lines(arena, self.needs.tuple, |_| 0)?,
+            scratch: bundle.zeros(arena, sizes.scratch * 8)?,
+            key: bundle.zeros(arena, self.needs.chunk)?,
+            tuple: bundle.zeros(arena, self.needs.tuple)?,
         };
         Some(Cpu {
             records,

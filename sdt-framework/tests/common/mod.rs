@@ -35,7 +35,7 @@ pub fn with_memory<H: Host>(host: H, config: &Config) -> Box<Dtrace<H>> {
 
 /// Returns memory of this size, which is never freed.
 pub fn memory(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
-    vec![MaybeUninit::uninit(); bytes].leak()
+    Box::leak(Box::new_uninit_slice(bytes))
 }
 
 pub fn spec(text: &str) -> Spec {

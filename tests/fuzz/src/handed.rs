@@ -8,7 +8,7 @@ pub(crate) struct Handed(*mut [MaybeUninit<u8>]);
 impl Handed {
     /// Allocates memory of a size.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self(Box::into_raw(vec![MaybeUninit::uninit(); bytes].into_boxed_slice()))
+        Self(Box::into_raw(Box::new_uninit_slice(bytes)))
     }
 
     /// Returns the bytes.

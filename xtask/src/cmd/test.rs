@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -87,18 +88,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         steps = steps.only(name)?;
     }
     set_up(args)?;
-    // A single step that needs them fetches them itself.
-    let skipped = if args.only.is_some() { None } else { c_compilers()? };
-    let report = steps.run();
-    if let Some(error) = skipped {
-        note(format_args!("SKIPPED: the comparison with C: {error}"));
+    // A single step that needs the C compilers fetches them itself.
+    let fetch = || if args.only.is_some() { Ok(None) } else { c_compilers() };
+    let (report, fetched) = thread::scope(|scope| {
+        // The steps that run first do not need them.
+        let fetching = scope.spawn(fetch);
+        (steps.run(), fetching.join())
+    });
+    let mut failed = report.failed();
+    match fetched.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+        Ok(None) => {}
+        Ok(Some(error)) => note(format_args!("SKIPPED: the comparison with C: {error}")),
+        Err(error) => failed.push(error.to_string()),
     }
     let (seconds, cpu) = (start.elapsed().as_secs(), report.cpu().as_secs());
     note(format_args!(
         "the longest steps ({seconds} s in total, {cpu} s of CPU time):{}",
         report.longest()
     ));
-    let failed = report.failed();
     if !failed.is_empty() {
         bail!("after {seconds} s, these steps have failed:\n  {}", failed.join("\n  "));
     }
@@ -230,8 +237,8 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches the C compilers with FreeBSD's headers before the tests. If this fails, the tests that need them are
-/// skipped; returns the reason.
+/// Fetches the C compilers with FreeBSD's headers. If they cannot be fetched, the tests that need them are skipped; returns the
+/// reason.
 fn c_compilers() -> Result<Option<ZigError>, ZigError> {
     for freebsd in Zig::HEADERS {
         match Zig::with_headers_of(freebsd) {

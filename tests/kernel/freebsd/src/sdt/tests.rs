@@ -36,7 +36,7 @@ fn framework() -> &'static Framework {
     let cpu = unsafe { Uniprocessor::new() };
     let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
     let bytes = CONFIG.memory::<Uniprocessor>(1, 8);
-    framework.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG).unwrap();
+    framework.init(Box::leak(Box::new_uninit_slice(bytes)), &CONFIG).unwrap();
     framework
 }
 
