@@ -223,7 +223,7 @@ fn other_files_are_refused(arch: Arch) {
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&text, "fn main() {}\n").unwrap();
     // A file of a module that the kernel has not loaded.
-    let module = (["--kernel", rebuilt.path().to_str().unwrap(), "-l", "-P", "fbt"]);
+    let module = ["--kernel", rebuilt.path().to_str().unwrap(), "-l", "-P", "fbt"];
     let refused = dtrace(&mut session, file, 0, &module);
     let error = refused.error.unwrap();
     assert!(error.contains(": the kernel has loaded no module with its build ID, "), "{error}");
