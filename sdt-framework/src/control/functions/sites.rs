@@ -14,8 +14,10 @@ use crate::base::word::Word;
 #[derive(Debug)]
 pub(super) struct Site {
     address: Word,
-    /// The bytes of the instruction; the last byte is their number, and its highest bit is set at a return.
-    code: [Word; 2],
+    /// The first bytes of the instruction, which a breakpoint may replace. The text has the others.
+    head: AtomicU32,
+    /// The number of bytes of the instruction, and [`IS_RETURN`].
+    shape: AtomicU32,
     /// The offset of the instruction in its function.
     offset: AtomicU32,
     /// The next site of the same bucket, or of the list of free or retired sites.
@@ -31,21 +33,26 @@ pub(super) struct Site {
 pub(super) struct Probe {
     /// The number of the probe while it is enabled, otherwise 0.
     pub(super) id: core::sync::atomic::AtomicU32,
-    /// The number of the probe, or 0 if this entry is free.
-    pub(super) number: AtomicU32,
-    /// The first site of the probe; in a free entry, the next free entry.
+    /// The first site of the probe; in a free entry, [`FREE`] and the next free entry.
     first: AtomicU32,
     /// The consumers that have sent it, a bit for each.
     owners: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Site>() + size_of::<Probe>() + size_of::<AtomicU32>() <= 64);
+// Beside the two, a site has one bucket at most.
+const _: () = assert!(size_of::<Site>() + size_of::<Probe>() + size_of::<AtomicU32>() <= 48);
 
 /// The largest number of consumers that can own probes.
 pub(super) const OWNERS: usize = u32::BITS as usize;
 
-/// The bit of the byte behind the instruction that marks a return.
-const IS_RETURN: u8 = 0x80;
+/// The bit of a site's shape that marks a return.
+const IS_RETURN: u32 = 1 << 31;
+
+/// The bit of a probe's first link that marks a free entry.
+const FREE: u32 = 1 << 31;
+
+/// The largest number of bytes that a breakpoint replaces.
+const HEAD: usize = size_of::<u32>();
 
 /// The properties of a new site.
 #[derive(Clone, Copy, Debug)]
@@ -59,21 +66,13 @@ pub(super) struct New<'a> {
 /// A copy of a site's instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    bytes: [u8; MAX_LEN + 1],
+    bytes: [u8; MAX_LEN],
+    length: usize,
 }
 
 impl Code {
-    fn new(code: &[u8], is_return: bool) -> Self {
-        let mut bytes = [0; MAX_LEN + 1];
-        bytes.iter_mut().zip(code.iter().take(MAX_LEN)).for_each(|(to, from)| *to = *from);
-        let length = code.len().min(MAX_LEN) as u8;
-        bytes[MAX_LEN] = length | if is_return { IS_RETURN } else { 0 };
-        Self { bytes }
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
-        let length = self.bytes[MAX_LEN] & !IS_RETURN;
-        self.bytes.get(..length.into()).unwrap_or_default()
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
@@ -81,7 +80,8 @@ impl Site {
     const fn new() -> Self {
         Self {
             address: Word::new(),
-            code: [Word::new(), Word::new()],
+            head: AtomicU32::new(0),
+            shape: AtomicU32::new(0),
             offset: AtomicU32::new(0),
             next: AtomicU32::new(0),
             sibling: AtomicU32::new(0),
@@ -97,17 +97,28 @@ impl Site {
         self.offset.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of bytes of the instruction.
+    pub(super) fn length(&self) -> usize {
+        (self.shape.load(Ordering::Relaxed) & !IS_RETURN) as usize
+    }
+
+    /// Returns the instruction without the breakpoint.
     pub(super) fn code(&self) -> Code {
-        let mut bytes = [0; MAX_LEN + 1];
-        for (to, from) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.code) {
-            *to = from.get().to_le_bytes();
+        let (length, mut bytes) = (self.length().min(MAX_LEN), [0; MAX_LEN]);
+        let head = self.head.load(Ordering::Relaxed).to_le_bytes();
+        for (at, to) in bytes.iter_mut().enumerate().take(length) {
+            *to = head.get(at).copied().unwrap_or_else(|| {
+                let text = core::ptr::with_exposed_provenance::<u8>(self.address() as usize + at);
+                // SAFETY: `accept` has checked that the whole instruction is traceable, so it is text that stays mapped and
+                // readable, and breakpoints replace only its first bytes. Volatile, because text changes.
+                unsafe { text.read_volatile() }
+            });
         }
-        Code { bytes }
+        Code { bytes, length }
     }
 
     pub(super) fn is_return(&self) -> bool {
-        let [.., last] = self.code[1].get().to_le_bytes();
-        last & IS_RETURN != 0
+        self.shape.load(Ordering::Relaxed) & IS_RETURN != 0
     }
 
     /// Returns the index of the site's probe.
@@ -120,7 +131,6 @@ impl Probe {
     const fn new() -> Self {
         Self {
             id: core::sync::atomic::AtomicU32::new(0),
-            number: AtomicU32::new(0),
             first: AtomicU32::new(0),
             owners: AtomicU32::new(0),
         }
@@ -168,8 +178,8 @@ unsafe impl Sync for Sites {}
 impl Sites {
     /// Allocates room for a number of sites; `None` if there is not enough memory.
     pub(super) fn new(arena: &mut Arena, sites: usize) -> Option<Self> {
-        // Links have 32 bits, so more sites could not be linked.
-        let count = u32::try_from(sites).ok()?;
+        // Links have 31 bits, so more sites could not be linked.
+        let count = u32::try_from(sites).ok().filter(|count| *count < FREE)?;
         let made = arena.slice(sites, |at| {
             let site = Site::new();
             site.next.store(if at + 1 < sites { at as u32 + 2 } else { 0 }, Ordering::Relaxed);
@@ -177,7 +187,8 @@ impl Sites {
         })?;
         let probes = arena.slice(sites, |at| {
             let probe = Probe::new();
-            probe.first.store(if at + 1 < sites { at as u32 + 2 } else { 0 }, Ordering::Relaxed);
+            let next = if at + 1 < sites { at as u32 + 2 } else { 0 };
+            probe.first.store(FREE | next, Ordering::Relaxed);
             probe
         });
         let Some(probes) = probes else {
@@ -229,7 +240,8 @@ impl Sites {
 
     /// Returns all probes with their indexes.
     pub(super) fn probes(&self) -> impl Iterator<Item = (usize, &Probe)> {
-        let is_used = |(_, probe): &(usize, &Probe)| probe.number.load(Ordering::Relaxed) != 0;
+        let is_used =
+            |(_, probe): &(usize, &Probe)| probe.first.load(Ordering::Relaxed) & FREE == 0;
         self.probes.iter().enumerate().filter(is_used)
     }
 
@@ -254,12 +266,12 @@ impl Sites {
         self.with_lists(|lists| lists.left)
     }
 
-    /// Takes a free probe, and returns its index. The caller sets its number.
+    /// Takes a free probe, and returns its index.
     pub(super) fn take_probe(&self) -> Option<usize> {
         self.with_lists(|lists| {
             let index = (lists.free_probe as usize).checked_sub(1)?;
             let probe = self.probes.get(index)?;
-            lists.free_probe = probe.first.swap(0, Ordering::Relaxed);
+            lists.free_probe = probe.first.swap(0, Ordering::Relaxed) & !FREE;
             probe.owners.store(0, Ordering::Relaxed);
             Some(index)
         })
@@ -269,8 +281,7 @@ impl Sites {
     pub(super) fn free_probe(&self, index: usize) {
         self.with_lists(|lists| {
             let Some(probe) = self.probes.get(index) else { return };
-            probe.number.store(0, Ordering::Relaxed);
-            probe.first.store(lists.free_probe, Ordering::Relaxed);
+            probe.first.store(FREE | lists.free_probe, Ordering::Relaxed);
             lists.free_probe = index as u32 + 1;
         });
     }
@@ -285,10 +296,11 @@ impl Sites {
             lists.free_site = site.next.load(Ordering::Relaxed);
             lists.left -= 1;
             site.address.set(new.address);
-            let Code { bytes } = Code::new(new.code, new.is_return);
-            for (to, from) in site.code.iter().zip(bytes.as_chunks::<8>().0) {
-                to.set(u64::from_le_bytes(*from));
-            }
+            let mut head = [0; HEAD];
+            head.iter_mut().zip(new.code).for_each(|(to, from)| *to = *from);
+            site.head.store(u32::from_le_bytes(head), Ordering::Relaxed);
+            let shape = new.code.len() as u32 | if new.is_return { IS_RETURN } else { 0 };
+            site.shape.store(shape, Ordering::Relaxed);
             site.offset.store(new.offset, Ordering::Relaxed);
             site.probe.store(index as u32 + 1, Ordering::Relaxed);
             site.sibling.store(probe.first.load(Ordering::Relaxed), Ordering::Relaxed);
