@@ -33,7 +33,7 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
-    /// The bytes around the instruction that a jump may overwrite, if the host [jumps](FunctionText::offer).
+    /// The bytes around the instruction that a jump may overwrite, if the host [jumps](super::FunctionText::offer).
     pub window: Window,
 }
 
