@@ -227,7 +227,7 @@ impl Options {
         #[cfg(target_arch = "x86_64")]
         if sdt_core::patch::PATCHES && self.function_sites != 0 {
             // A program without a build ID has no functions to trace. The consumer gets the reason.
-            let text = Text::new(self.on_refusal);
+            let text = Text::new(self.on_refusal).with_mode(self.mode);
             let _ = crate::function::register(dtrace, text, self.function_sites);
         }
         let attached = Attached { process: std::process::id(), dtrace, consumers };

@@ -121,7 +121,7 @@ fn entry<'i>(
     let found = reached.into_iter().find(|at| architecture.can_emulate(code(at)));
     // If the kernel can emulate none of these instructions, the caller reports the first one as the obstacle.
     let at = found.unwrap_or(first);
-    let is_target = |address| first.address <= address && address <= at.address;
+    let is_target = |address| first.address <= address && address < at.address + at.length as u64;
     let targets = instructions.iter().any(
         |at| matches!(at.flow, Flow::Jump(target) | Flow::Branch(target) if is_target(target)),
     );

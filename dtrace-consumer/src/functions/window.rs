@@ -32,9 +32,23 @@ impl<'f> Searched<'f> {
         sites: impl Iterator<Item = u64>,
     ) -> Option<Self> {
         let mut targets = BTreeSet::new();
+        let is_inside = |target: u64| {
+            let is_start = instructions.binary_search_by_key(&target, |at| at.address).is_ok();
+            let range = instructions.first().zip(instructions.last());
+            !is_start
+                && range.is_some_and(|(first, last)| {
+                    (first.address..last.address + last.length as u64).contains(&target)
+                })
+        };
         for at in instructions {
             match at.flow {
                 Flow::Table | Flow::Indirect => return None,
+                // Code that jumps into an instruction executes these bytes in two ways.
+                Flow::Jump(target) | Flow::Branch(target) | Flow::Call(Some(target))
+                    if is_inside(target) =>
+                {
+                    return None;
+                }
                 Flow::Jump(target) | Flow::Branch(target) => _ = targets.insert(target),
                 _ => {}
             }
