@@ -160,7 +160,9 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
     let bytes = CONFIG.memory::<Uniprocessor>(1, 4) + (4 << 20);
     DTRACE.init(vec![std::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG)?;
     let sender = DTRACE.open()?;
+    let all = DTRACE.memory_left()?;
     DTRACE.register_functions(&Text, MOST).context("registering")?;
+    let sites = DTRACE.memory_left()?;
     let began = Instant::now();
     for at in 0..MOST {
         let function = format!("f{at:05}");
@@ -176,6 +178,10 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
         DTRACE.add_function(sender, BUILD, &site)?;
     }
     let sent = began.elapsed();
+    let names = DTRACE.memory_left()?;
+    let each = |bytes: usize| bytes as f64 / MOST as f64;
+    let tables = |probes| Config { probes, ..CONFIG }.tables::<Uniprocessor>(1);
+    let [probe, site, names] = [tables(2 * MOST) - tables(MOST), all - sites, sites - names].map(each);
     let hit = hit(rounds, calls)?;
     let mut table = Table::new(&["FUNCTIONS", "enable, us", "disable, us"]);
     let consumer = DTRACE.open()?;
@@ -189,8 +195,11 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
     DTRACE.close(consumer)?;
     DTRACE.close(sender)?;
     Ok(format!(
-        "{table}{MOST} functions are checked and added in {} us\n{hit}",
-        us(sent)
+        "{table}{MOST} functions are checked and added in {} us\n\
+         a function's probe takes {:.1} bytes: {probe:.1} of the tables, {site:.1} for its site, {names:.1} for names beyond the usual\n\
+         {hit}",
+        us(sent),
+        probe + site + names,
     ))
 }
 

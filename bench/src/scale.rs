@@ -74,11 +74,13 @@ pub fn table() -> Result<String> {
         "disable all, ms",
         "unregister, ms",
     ]);
-    let bytes = CONFIG.memory::<Uniprocessor>(1, 4);
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 4) + (4 << 20);
+    let mut beyond = 0;
     DTRACE.init(vec![std::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG)?;
     for count in ROWS {
         let names = names(count)?;
         let mut cells = vec![count.to_string(), ms(linked(&names)?)];
+        let before = DTRACE.memory_left()?;
         let start = Instant::now();
         // SAFETY: the ops do nothing, are never dropped, and do not use their arguments, which are null.
         let provider = unsafe {
@@ -90,6 +92,7 @@ pub fn table() -> Result<String> {
             provider
         };
         cells.push(ms(start.elapsed()));
+        beyond = before - DTRACE.memory_left()?;
         let start = Instant::now();
         for name in &names {
             let found = DTRACE.probe_lookup(provider, c"bench", c"none", name);
@@ -120,7 +123,12 @@ pub fn table() -> Result<String> {
         cells.push(ms(start.elapsed()));
         table.row(cells);
     }
-    Ok(table.to_string())
+    let tables = |probes| Config { probes, ..CONFIG }.tables::<Uniprocessor>(1);
+    let [tables, names] = [tables(2 * MOST) - tables(MOST), beyond].map(|bytes| bytes as f64 / MOST as f64);
+    Ok(format!(
+        "{table}a probe takes {:.1} bytes: {tables:.1} of the tables, {names:.1} for names beyond the usual\n",
+        tables + names
+    ))
 }
 
 fn ms(time: Duration) -> String {
