@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use object::read::ReadCache;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
@@ -29,7 +29,7 @@ pub(crate) struct Image {
 }
 
 /// The symbol of a function, and the offset of an address in it.
-pub(crate) type Function = (String, u64);
+pub(crate) type Function = (Arc<str>, u64);
 
 /// A symbol.
 #[derive(Debug)]
@@ -130,10 +130,12 @@ impl Image {
             let end = start.saturating_add(symbol.size() as usize);
             let first = addresses.partition_point(|address| *address < start);
             let past = addresses.partition_point(|address| *address < end);
-            let Some(inside) = addresses.get(first..past) else { continue };
+            let Some(inside) = addresses.get(first..past).filter(|of| !of.is_empty()) else {
+                continue;
+            };
+            let name: Arc<str> = symbol.name().unwrap_or_default().into();
             for (address, found) in inside.iter().zip(&mut found[first..past]) {
-                let name = symbol.name().unwrap_or_default();
-                *found = Some((name.to_owned(), (address - start) as u64));
+                *found = Some((name.clone(), (address - start) as u64));
             }
         }
         found
