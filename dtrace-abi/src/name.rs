@@ -31,12 +31,14 @@ impl<const N: usize> Name<N> {
     }
 
     /// Returns the name at the beginning of these bytes: as many as fit, up to the first 0 (`strlcpy`).
+    #[inline]
     pub fn cut(name: &[u8]) -> Self {
         let mut bytes = [0; N];
-        let room = N.saturating_sub(1);
-        for (to, from) in bytes[..room].iter_mut().zip(name.iter().take_while(|byte| **byte != 0)) {
-            *to = *from;
-        }
+        let name = name.get(..N.saturating_sub(1)).unwrap_or(name);
+        // Most names have no 0, and `contains` is fast.
+        let zero = if name.contains(&0) { name.iter().position(|byte| *byte == 0) } else { None };
+        let length = zero.unwrap_or(name.len());
+        bytes[..length].copy_from_slice(&name[..length]);
         Self(bytes)
     }
 

@@ -10,7 +10,7 @@
 //!
 //! | from | leads to |
 //! |---|---|
-//! | [`Header`] | two words for each possible consumer (its number, or 0 if unused, and the position of its [`Session`]); an [`Enabled`] for each possible enabling; names |
+//! | [`Header`] | two words for each possible consumer (its number, or 0 if unused, and the position of its [`Session`]); probes, with the chains of their enablings; providers; pages with the names of probes |
 //! | [`Session`] | a [`CpuNote`] for each CPU, and [`Note`]s |
 //! | [`Note`] | the layout of a clause's records or of an aggregation's tuples, or the text of a format |
 //! | [`CpuNote`] | buffers: the position of their words, and their fill state |
@@ -19,13 +19,19 @@
 pub const MAGIC: [u8; 16] = *b"\x7fsdt post-mortem";
 
 /// Number of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The alignment of a header in bytes.
 pub const ALIGNMENT: usize = 8;
 
 /// The position of a clause identifies it, in units of this number of bytes.
 pub const CLAUSE_UNIT: usize = 4;
+
+/// A page with names has 2 to this power units.
+pub const BLOCK_SHIFT: u32 = 7;
+
+/// The bytes of a unit of a page with names.
+pub const BLOCK_UNIT: usize = 8;
 
 layout! {
     /// The start of the framework's memory.
@@ -44,30 +50,50 @@ layout! {
         cpus: u32,
         /// The greatest number of consumers.
         consumers: u32,
-        /// The greatest number of enabled probes.
+        /// The greatest number of enablings of probes.
         ecbs: u32,
         /// The greatest number of probes.
         probes: u32,
         /// The greatest number of providers.
         providers: u32,
-        /// The size of the names of a probe in bytes.
-        names_size: u32,
-        /// The offset of the module's name in the names of a probe; each name ends with a 0.
-        module: u32,
-        /// The offset of the function's name in the names of a probe.
-        function: u32,
-        /// The offset of the probe's own name in the names of a probe.
-        name: u32,
-        /// The size of the name of a provider in bytes.
-        provider_name_size: u32,
+        /// The greatest number of pages with names.
+        pages: u32,
+        /// The size of an enabling in bytes. It begins with the position in the list of the next enabling of its probe, from
+        /// 1, in 4 bytes; 0 for the last one.
+        ecb_size: u32,
+        /// The offset in an enabling of the position of its consumer in the list of consumers, from 0, in 4 bytes.
+        ecb_consumer: u32,
+        /// The offset in an enabling of its number within this consumer, in 4 bytes.
+        ecb_epid: u32,
+        /// The offset in an enabling of the address of its clause, a word.
+        ecb_clause: u32,
+        /// The size of a probe in bytes.
+        probe_size: u32,
+        /// The offset in a probe of the number of its provider, from 1, in those of 4 bytes that `provider_bits` has.
+        probe_provider: u32,
+        /// The bits that have the number of a provider.
+        provider_bits: u32,
+        /// The offset in a probe of the position of its first enabling, from 1, in 4 bytes; 0 if it is not enabled.
+        probe_ecb: u32,
+        /// The offset in a probe of its names, 4 bytes each: module, function, name. Each is the number of a page from 0,
+        /// times 2 to the power of [`BLOCK_SHIFT`], plus the offset in the page in units of [`BLOCK_UNIT`] bytes.
+        probe_names: u32,
+        /// The offset in a name of the number of its bytes, in 1 byte.
+        name_length: u32,
+        /// The offset in a name of its bytes.
+        name_text: u32,
+        /// The size of a provider in bytes. It begins with its name, which ends with a 0.
+        provider_size: u32,
         /// The position of the list of consumers.
         consumers_at: u64,
-        /// The position of the list of enabled probes.
+        /// The position of the list of enablings.
         ecbs_at: u64,
-        /// The position of the names of providers.
-        provider_names_at: u64,
-        /// The position of the names of probes.
-        names_at: u64,
+        /// The position of the list of probes.
+        probes_at: u64,
+        /// The position of the list of providers.
+        providers_at: u64,
+        /// The position of the list of addresses of pages, each a word.
+        pages_at: u64,
         /// [`check`] of all fields above.
         check: u64,
     }
@@ -95,23 +121,6 @@ impl Header {
 pub fn check<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-layout! {
-    /// An enabled probe.
-    pub struct Enabled {
-        /// The consumer of the enabling: its position in the header's list, from 1; 0 if this entry is unused.
-        consumer: u32,
-        /// The number of the enabling within this consumer.
-        epid: u32,
-        /// The number of the probe, from 1.
-        probe: u32,
-        /// The number of the probe's provider, from 0.
-        provider: u32,
-        /// The position of its clause, in units of [`CLAUSE_UNIT`]: the `id` of the clause's [`Note`]. 0 if the
-        /// enabling has no program.
-        clause: u32,
-    }
 }
 
 layout! {

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `image` | opens the file: a core of a process, a dump of a machine (both ELF), or raw memory; maps addresses to offsets |
 //! | `find` | finds frameworks by the header of their memory ([`dtrace_abi::postmortem`]) |
+//! | `enabled` | reads the enabled probes and their names |
 //! | `traced` | reads the sessions of consumers: descriptions, and the consistent part of their buffers |
 //! | `line` | answers requests as a kernel does, so that the code for live kernels prints the records |
 //!
 //! Nothing in a dump is trusted: it may be truncated, inconsistent because memory changed while it was written, or forged.
 //! Inconsistent parts are left out, with a message.
 
+mod enabled;
 mod error;
 mod find;
 mod image;

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use dtrace_abi::option::BufPolicy;
 use dtrace_abi::postmortem::{
-    BufferNote, CpuNote, Enabled, Header, Note, NoteKind, RecordsState, SESSION, Session,
-    TuplesState, check,
+    BufferNote, CpuNote, Note, NoteKind, RecordsState, SESSION, Session, TuplesState, check,
 };
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use dtrace_protocol::Datum;
 
+use super::enabled::{Enabled, enabled};
 use super::find::Memory;
 use crate::client::{Aggregation, Eprobe, Probe};
-use crate::escape;
 
 /// The session of a consumer at the time of the dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +66,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
         complaints.len() - said < MISSING
     };
     let header = &memory.header;
-    let Some(enabled) = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into()) else {
+    let Some(enabled) = enabled(memory) else {
         missing("the enabled probes of the framework are not in the dump");
         return all;
     };
@@ -86,7 +85,7 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
         }
         match session_at(memory, session).filter(|of| u64::from(of.0.number) == number) {
             Some(session) => {
-                let own = index.checked_add(1).and_then(|consumer| enabled.get(&consumer));
+                let own = enabled.get(&index);
                 all.push(one(memory, session, own.map_or(&[], Vec::as_slice)));
             }
             None => {
@@ -167,7 +166,7 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
         if traced.probes.contains_key(&enabled.probe) {
             continue;
         }
-        if let Some(probe) = probe(memory, enabled) {
+        if let Some(probe) = enabled.probe(memory) {
             traced.probes.insert(enabled.probe, probe);
         }
     }
@@ -186,32 +185,6 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
         );
     }
     traced
-}
-
-/// Returns the probe of an enabling.
-fn probe(memory: &Memory<'_>, enabled: &Enabled) -> Option<Probe> {
-    let Header { names_at, names_size, provider_names_at, provider_name_size, .. } = memory.header;
-    let index = u64::from(enabled.probe.checked_sub(1)?);
-    if index >= memory.header.probes.into() || enabled.provider >= memory.header.providers {
-        return None;
-    }
-    let entry = |at: u64, size: u32, index: u64| {
-        memory.bytes(at.checked_add(index.checked_mul(size.into())?)?, size.into())
-    };
-    let names = entry(names_at, names_size, index)?;
-    let provider = entry(provider_names_at, provider_name_size, enabled.provider.into())?;
-    let text = |bytes: Option<&[u8]>| {
-        let name = bytes?.split(|byte| *byte == 0).next()?;
-        Some(escape::name(name))
-    };
-    let part = |at: u32| text(names.get(at as usize..));
-    Some(Probe {
-        id: enabled.probe,
-        provider: text(Some(&provider))?,
-        module: part(memory.header.module)?,
-        function: part(memory.header.function)?,
-        name: part(memory.header.name)?,
-    })
 }
 
 fn data(memory: &Memory<'_>, note: &Note) -> Option<Vec<Datum>> {
@@ -237,7 +210,7 @@ impl Traced {
     fn clause(&mut self, memory: &Memory<'_>, note: &Note, clauses: &Clauses) -> Option<()> {
         let data = data(memory, note)?;
         for of in clauses.get(&note.id).into_iter().flatten() {
-            memory.spend((Enabled::SIZE + data.len() * RecordDesc::SIZE) as u64)?;
+            memory.spend((size_of::<Enabled>() + data.len() * RecordDesc::SIZE) as u64)?;
             let eprobe = Eprobe { probe: of.probe, size: note.size, data: data.clone() };
             self.eprobes.insert(of.epid, eprobe);
         }

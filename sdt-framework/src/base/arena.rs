@@ -92,6 +92,20 @@ impl<T: ?Sized> Owned<T> {
         // SAFETY: this consumes the only owner, so `free` cannot be called for the value.
         unsafe { self.0.as_mut() }
     }
+
+    /// Returns the place of the value, which is no longer owned: only [`from_raw`](Self::from_raw) frees it.
+    pub(crate) const fn into_raw(self) -> NonNull<T> {
+        self.0
+    }
+
+    /// Returns the owner of a value.
+    ///
+    /// # Safety
+    /// [`into_raw`](Self::into_raw) returned the place, this is the first call for it since, and no reference to the
+    /// value is used any more.
+    pub(crate) const unsafe fn from_raw(place: NonNull<T>) -> Self {
+        Self(place)
+    }
 }
 
 /// The free memory, and the host's function for memory that was freed ([`Host::discard`](super::host::Host::discard)).
@@ -139,6 +153,13 @@ impl Arena {
             // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
             unsafe { start.add(at).write(value(at)) };
         }
+        Some(Owned(NonNull::slice_from_raw_parts(start, count)))
+    }
+
+    /// Allocates room for this number of values in a row, without writing to it; `None` if there is no room.
+    pub(crate) fn uninit<T>(&mut self, count: usize) -> Option<Owned<[MaybeUninit<T>]>> {
+        let layout = Layout::array::<T>(count).ok()?;
+        let start = self.0.allocate_first_fit(layout).ok()?.cast();
         Some(Owned(NonNull::slice_from_raw_parts(start, count)))
     }
 

@@ -27,8 +27,9 @@ impl Link {
     }
 }
 
-/// A node of a chain: a value, and the link to the next node.
+/// A node of a chain: a value, and the link to the next node. The layout is C's, because readers of dumps use it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Node<T> {
     next: Link,
     body: UnsafeCell<MaybeUninit<T>>,
@@ -39,6 +40,10 @@ pub(crate) struct Node<T> {
 unsafe impl<T: Copy + Send> Sync for Node<T> {}
 
 impl<T: Copy> Node<T> {
+    /// The offset of the value, for dumps. The link is at the beginning.
+    #[allow(dead_code, reason = "loom's models make no dumps")]
+    pub(crate) const BODY: usize = core::mem::offset_of!(Self, body);
+
     /// Creates a node that is in no chain.
     pub(crate) fn new() -> Self {
         Self { next: Link::new(), body: UnsafeCell::new(MaybeUninit::uninit()) }

@@ -1,18 +1,18 @@
 //! Doubly linked lists of table entries by index, in which insertion and removal take constant time.
 
 use super::arena::Arena;
+use super::growing::Growing;
 
 /// The ends of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct List {
     /// Index plus one, or 0 for none; the same for all links of this file.
     first: u32,
-    last: u32,
     len: u32,
 }
 
 impl List {
-    pub(crate) const EMPTY: Self = Self { first: 0, last: 0, len: 0 };
+    pub(crate) const EMPTY: Self = Self { first: 0, len: 0 };
 
     pub(crate) fn first(&self) -> Option<usize> {
         entry(self.first)
@@ -22,11 +22,22 @@ impl List {
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
+
+    /// Counts one more entry of a list that has only a number.
+    pub(crate) fn count_in(&mut self) {
+        self.len += 1;
+    }
+
+    /// Counts one entry less of a list that has only a number.
+    pub(crate) fn count_out(&mut self) {
+        self.len -= 1;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     next: u32,
+    /// The previous entry; of the first entry, the last.
     previous: u32,
 }
 
@@ -37,7 +48,7 @@ impl Link {
 
 /// The links of a table. Each entry is in at most one list.
 #[derive(Debug)]
-pub(crate) struct Links(&'static mut [Link]);
+pub(crate) struct Links(Growing<Link>);
 
 fn entry(link: u32) -> Option<usize> {
     (link as usize).checked_sub(1)
@@ -46,12 +57,12 @@ fn entry(link: u32) -> Option<usize> {
 impl Links {
     /// Creates the links of a table without entries.
     pub(crate) const fn none() -> Self {
-        Self(&mut [])
+        Self(Growing::none())
     }
 
     /// Creates the links of a table with this number of entries; `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, entries: usize) -> Option<Self> {
-        Some(Self(arena.slice(entries, |_| Link::NONE)?.leak()))
+        Some(Self(Growing::new(arena, entries)?))
     }
 
     /// Returns the next entry of the list.
@@ -61,13 +72,19 @@ impl Links {
 
     /// Appends an entry that is in no list.
     pub(crate) fn push(&mut self, list: &mut List, at: usize) {
+        self.0.grow_to(at, Link::NONE);
         let link = at as u32 + 1;
-        self.0[at] = Link { next: 0, previous: list.last };
-        match entry(list.last) {
-            Some(last) => self.0[last].next = link,
+        let mut previous = link;
+        match entry(list.first) {
+            Some(first) => {
+                previous = core::mem::replace(&mut self.0[first].previous, link);
+                if let Some(last) = entry(previous) {
+                    self.0[last].next = link;
+                }
+            }
             None => list.first = link,
         }
-        list.last = link;
+        self.0[at] = Link { next: 0, previous };
         list.len += 1;
     }
 
@@ -75,12 +92,12 @@ impl Links {
     pub(crate) fn remove(&mut self, list: &mut List, at: usize) {
         let Link { next, previous } = self.0[at];
         match entry(previous) {
-            Some(previous) => self.0[previous].next = next,
-            None => list.first = next,
+            Some(before) if list.first != at as u32 + 1 => self.0[before].next = next,
+            _ => list.first = next,
         }
-        match entry(next) {
-            Some(next) => self.0[next].previous = previous,
-            None => list.last = previous,
+        // The entry behind it, or the first one if it was the last.
+        if let Some(behind) = entry(if next == 0 { list.first } else { next }) {
+            self.0[behind].previous = previous;
         }
         list.len -= 1;
     }
@@ -101,7 +118,8 @@ mod tests {
     proptest! {
         #[test]
         fn lists_are_as_vectors(steps in prop::collection::vec((0..6usize, 0..3usize), 0..60)) {
-            let mut links = Links(Box::leak(Box::new([Link::NONE; 6])));
+            let memory = vec![core::mem::MaybeUninit::uninit(); 1024].leak();
+            let mut links = Links::new(&mut Arena::new(memory, |_| {}), 6).unwrap();
             let mut lists = [List::EMPTY; 2];
             let mut vectors: [Vec<usize>; 2] = [vec![], vec![]];
             for (entry, list) in steps {

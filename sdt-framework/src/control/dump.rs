@@ -3,22 +3,27 @@
 //! The layout is that of [`dtrace_abi::postmortem`]. With the framework's lock held, data are written before the offsets that
 //! lead to them, so that the description is consistent wherever the machine stops. The framework does not read them.
 
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use dtrace_abi::postmortem::{
-    ALIGNMENT, BufferNote, CLAUSE_UNIT, CpuNote, Enabled, Header, MAGIC, Note, NoteKind,
-    RecordsState, SESSION, Session, TuplesState, VERSION, check,
+    ALIGNMENT, BLOCK_SHIFT, BLOCK_UNIT, BufferNote, CLAUSE_UNIT, CpuNote, Header, MAGIC, Note,
+    NoteKind, RecordsState, SESSION, Session, TuplesState, VERSION, check,
 };
 use dtrace_abi::record::RecordDesc;
 
 use crate::base::arena::{Arena, Bundle};
-use crate::base::names::{NameCell, Names, ProviderName};
+use crate::base::chain::Node;
+use crate::base::names::{Entry, TEXT};
+use crate::base::origin::SourceCell;
+use crate::base::pages;
 use crate::control::config::Config;
 use crate::control::programs::{self, Programs};
+use crate::registry::live::{Layout, LiveProbe};
 use crate::run::buffer::RecordBuffer;
 use crate::run::clause::Clause;
 use crate::run::consumer;
+use crate::run::fire::Enabled;
 use crate::run::pair::Pair;
 use crate::run::state::{Aggregated, RunState};
 
@@ -28,6 +33,7 @@ use crate::run::state::{Aggregated, RunState};
 pub(crate) struct Head([u8; Header::SIZE]);
 
 const _: () = assert!(align_of::<Head>() == ALIGNMENT);
+const _: () = assert!(pages::SHIFT == BLOCK_SHIFT && pages::UNIT == BLOCK_UNIT);
 
 impl Head {
     /// Allocates an empty header, as the first allocation of the memory. Readers do not accept it before `begin`.
@@ -44,40 +50,23 @@ pub(crate) struct Consumer {
     session: AtomicUsize,
 }
 
-/// The words of an [`Enabled`].
-pub(crate) type EnabledWords = [AtomicU32; Enabled::SIZE / 4];
-
-/// The indices of a probe and of its provider, by which a reader finds the probe's names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    /// Index of the probe, and of its provider.
-    pub(crate) probe: usize,
-    pub(crate) provider: usize,
-}
-
 /// The description of the memory.
 #[derive(Debug)]
 pub(crate) struct Map {
     /// The address of the header.
     base: usize,
     consumers: &'static [Consumer],
-    enabled: &'static [EnabledWords],
 }
 
 impl Map {
     pub(crate) const fn none() -> Self {
-        Self { base: 0, consumers: &[], enabled: &[] }
+        Self { base: 0, consumers: &[] }
     }
 
     /// Allocates the tables; `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
         let consumer = |_| Consumer { number: AtomicUsize::new(0), session: AtomicUsize::new(0) };
-        let enabled = |_| [const { AtomicU32::new(0) }; _];
-        Some(Self {
-            base: 0,
-            consumers: arena.slice(config.consumers, consumer)?.leak(),
-            enabled: arena.slice(config.ecbs, enabled)?.leak(),
-        })
+        Some(Self { base: 0, consumers: arena.slice(config.consumers, consumer)?.leak() })
     }
 
     /// Writes the header, by which readers find the memory.
@@ -86,8 +75,11 @@ impl Map {
         head: &'static mut Head,
         end: usize,
         cpus: usize,
-        (provider_names, names): (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]),
+        tables: &Layout<Enabled>,
     ) {
+        let Layout { probes, sources, nodes, .. } = *tables;
+        let pages = sources.names.pages();
+        let enabled = |field: usize| (Node::<Enabled>::BODY + field) as u32;
         self.base = core::ptr::from_ref(head).addr();
         let header = Header {
             magic: MAGIC,
@@ -97,18 +89,27 @@ impl Map {
             size: end.saturating_sub(self.base) as u64,
             cpus: cpus as u32,
             consumers: self.consumers.len() as u32,
-            ecbs: self.enabled.len() as u32,
-            probes: names.len() as u32,
-            providers: provider_names.len() as u32,
-            names_size: size_of::<NameCell<Names>>() as u32,
-            module: core::mem::offset_of!(Names, module) as u32,
-            function: core::mem::offset_of!(Names, function) as u32,
-            name: core::mem::offset_of!(Names, name) as u32,
-            provider_name_size: size_of::<NameCell<ProviderName>>() as u32,
+            ecbs: nodes.len() as u32,
+            probes: probes.len() as u32,
+            providers: sources.providers.len() as u32,
+            pages: pages.len() as u32,
+            ecb_size: size_of::<Node<Enabled>>() as u32,
+            ecb_consumer: enabled(offset_of!(Enabled, consumer)),
+            ecb_epid: enabled(offset_of!(Enabled, epid)),
+            ecb_clause: enabled(offset_of!(Enabled, clause)),
+            probe_size: size_of::<LiveProbe>() as u32,
+            probe_provider: tables.state as u32,
+            provider_bits: tables.provider,
+            probe_ecb: tables.chain as u32,
+            probe_names: tables.names as u32,
+            name_length: offset_of!(Entry, length) as u32,
+            name_text: TEXT as u32,
+            provider_size: size_of::<SourceCell>() as u32,
             consumers_at: self.offset(self.consumers.as_ptr()),
-            ecbs_at: self.offset(self.enabled.as_ptr()),
-            provider_names_at: self.offset(provider_names.as_ptr()),
-            names_at: self.offset(names.as_ptr()),
+            ecbs_at: self.offset(nodes.as_ptr()),
+            probes_at: self.offset(probes.as_ptr()),
+            providers_at: self.offset(sources.providers.as_ptr()),
+            pages_at: self.offset(pages.as_ptr()),
             check: 0,
         };
         head.0 = header.sealed().to_bytes();
@@ -117,28 +118,6 @@ impl Map {
     /// Returns the offset of an address in the memory.
     fn offset<T>(&self, at: *const T) -> u64 {
         at.addr().wrapping_sub(self.base) as u64
-    }
-
-    /// Adds an ECB of a consumer, both by index.
-    pub(crate) fn enable(
-        &self,
-        ecb: usize,
-        consumer: usize,
-        epid: u32,
-        of: Named,
-        clause: NonNull<Clause>,
-    ) {
-        let Some([owner, rest @ ..]) = self.enabled.get(ecb) else { return };
-        let values = [epid, of.probe as u32 + 1, of.provider as u32, self.clause(clause.as_ptr())];
-        rest.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        owner.store(consumer as u32 + 1, Ordering::Release);
-    }
-
-    /// Removes an ECB.
-    pub(crate) fn disable(&self, ecb: usize) {
-        if let Some([owner, ..]) = self.enabled.get(ecb) {
-            owner.store(0, Ordering::Release);
-        }
     }
 
     fn clause(&self, clause: *const Clause) -> u32 {
@@ -271,9 +250,7 @@ pub(crate) type SessionBytes = [u8; Session::SIZE];
 
 /// Returns the largest number of bytes that the tables take.
 pub(crate) const fn footprint(config: &Config) -> usize {
-    Arena::footprint::<Head>(1)
-        .saturating_add(Arena::footprint::<Consumer>(config.consumers))
-        .saturating_add(Arena::footprint::<EnabledWords>(config.ecbs))
+    Arena::footprint::<Head>(1).saturating_add(Arena::footprint::<Consumer>(config.consumers))
 }
 
 /// Returns the largest number of bytes that the description of a consumer takes, for this number of clauses, each of which

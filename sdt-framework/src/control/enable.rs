@@ -25,7 +25,7 @@ pub(super) struct Wanted<'a> {
     pub(super) clause: NonNull<Clause>,
     /// `Some` for a clause of a program: the number of the enabling of the program's first clause, or `None` for the
     /// first clause itself.
-    pub(super) program: Option<Option<usize>>,
+    pub(super) program: Option<Option<u32>>,
 }
 
 impl<H: Host> Control<H> {
@@ -34,7 +34,7 @@ impl<H: Host> Control<H> {
         &self,
         id: ConsumerId,
         wanted: &Wanted<'_>,
-    ) -> Result<(u32, usize), ConsumerError> {
+    ) -> Result<(u32, u32), ConsumerError> {
         let Wanted { spec, clause, program } = *wanted;
         let shared = self.shared()?;
         let rights = find(shared, id)?.1.rights();
@@ -94,7 +94,7 @@ impl<H: Host> Control<H> {
 
     /// Removes those enablings of a consumer for which `which` returns true, by their number and clause. It keeps all
     /// others, because another thread may have enabled probes for the consumer meanwhile.
-    pub(super) fn take_back(&self, id: ConsumerId, which: impl Fn(usize, NonNull<Clause>) -> bool) {
+    pub(super) fn take_back(&self, id: ConsumerId, which: impl Fn(u32, NonNull<Clause>) -> bool) {
         let mut tables = self.tables.lock();
         if let Ok(shared) = self.shared()
             && let Ok((consumer, _)) = find(shared, id)
@@ -110,15 +110,16 @@ impl<H: Host> Control<H> {
         tables: &mut Tables,
         probe: usize,
         consumer: usize,
-        enabling: usize,
+        enabling: u32,
         clause: NonNull<Clause>,
     ) -> bool {
-        let what = EcbUse { epid: 0, probe, enabling, clause };
-        let Some((ecb, epid)) = tables.take_ecb(what, consumer) else { return false };
+        let index = consumer as u32;
+        let what = EcbUse { consumer: index, epid: 0, probe: probe as u32, enabling, clause };
+        let Some((ecb, epid)) = tables.take_ecb(what) else { return false };
         let registry = &mut tables.registry;
-        let has_others = registry.enablings(probe).any(|other| other.consumer == consumer);
+        let has_others = registry.enablings(probe).any(|other| other.consumer == index);
         // SAFETY: `take_ecb` returns an ECB that is on no chain and that no CPU uses.
-        unsafe { registry.append(probe, ecb, Enabled { consumer, epid, clause }) };
+        unsafe { registry.append(probe, ecb, Enabled { consumer: index, epid, clause }) };
         if !has_others && let Some(live) = registry.live_probe(probe) {
             live.add_consumer();
         }
@@ -159,7 +160,8 @@ impl<H: Host> Control<H> {
         let (consumer, _) = find(self.shared()?, id)?;
         let is_all = *spec == Spec::ALL;
         tables.forget(|kept| kept.consumer == consumer && (is_all || kept.spec == *spec));
-        let which = |tables: &Tables, what: EcbUse| tables.registry.matches(what.probe, spec);
+        let which =
+            |tables: &Tables, what: EcbUse| tables.registry.matches(what.probe as usize, spec);
         Ok(self.remove(&mut tables, consumer, which))
     }
 
@@ -190,11 +192,11 @@ fn unlink(tables: &mut Tables, consumer: usize, which: impl Fn(&Tables, EcbUse) 
         if !which(tables, what) {
             continue;
         }
-        let probe = what.probe;
+        let probe = what.probe as usize;
         tables.registry.unlink(probe, ecb);
         cache_predicate(tables, probe);
-        tables.retire_ecb(consumer, ecb);
-        if !tables.registry.enablings(probe).any(|other| other.consumer == consumer) {
+        tables.ecbs.retire(consumer, ecb);
+        if !tables.registry.enablings(probe).any(|other| other.consumer == what.consumer) {
             count += 1;
             if let Some(live) = tables.registry.live_probe(probe) {
                 live.remove_consumer();

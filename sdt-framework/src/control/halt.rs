@@ -6,7 +6,7 @@ use lock_api::MutexGuard;
 
 use crate::base::counters::PerCpu;
 use crate::base::host::Host;
-use crate::base::origin::{Notify, Origin};
+use crate::base::origin::{Notify, Source};
 use crate::control::Control;
 use crate::control::tables::Tables;
 use crate::run::consumer::Activity;
@@ -28,23 +28,25 @@ impl<H: Host> fmt::Debug for Held<'_, H> {
 impl<H: Host> Control<H> {
     /// [`Dtrace::suspend`](crate::Dtrace::suspend).
     pub(crate) fn suspend(&self) {
-        self.for_each_enabled(|origin| origin.suspend);
+        self.for_each_enabled(|source| source.ops.suspend);
     }
 
     /// [`Dtrace::resume`](crate::Dtrace::resume).
     pub(crate) fn resume(&self) {
-        self.for_each_enabled(|origin| origin.resume);
+        self.for_each_enabled(|source| source.ops.resume);
     }
 
-    fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
+    fn for_each_enabled(&self, op: impl Fn(&Source) -> Option<Notify>) {
         let Some((shared, live)) = self.memory.get() else { return };
         self.host.without_interrupts(|| {
             let _in_probe = shared.cpus.get(self.host.cpu()).map(PerCpu::occupy);
             live.for_each_enabled(|id, origin| {
-                if let Some(op) = op(origin) {
+                if let Some(source) = origin.source()
+                    && let Some(op) = op(source)
+                {
                     // SAFETY: the probe was live with interrupts off, so its provider is registered; the contract of
                     // `register` allows calling the op in probe context.
-                    unsafe { op(origin.arg, id, origin.parg) };
+                    unsafe { op(source.arg, id, origin.parg()) };
                 }
             });
         });

@@ -95,10 +95,10 @@ pub(crate) struct Control<H: Host> {
 impl Probes for Live<Enabled> {
     #[inline(always)]
     fn find(&self, id: u32) -> Option<Found<'_>> {
-        let probe = Self::find(self, id)?;
+        // SAFETY: `Found` is used only in this probe context.
+        let (probe, origin) = unsafe { Self::find(self, id) }?;
         Some(Found {
-            // SAFETY: the probe is live, and `Found` is used only in this probe context.
-            origin: unsafe { probe.origin() },
+            origin,
             predicate: probe.predicate(),
             consumers: probe.consumers(),
             chain: probe.chain(),
@@ -155,7 +155,7 @@ impl<H: Host> Control<H> {
         let shared = shared(&mut arena, config, cpus).ok_or(too_small)?;
         *tables = Tables::new(arena, config).ok_or(too_small)?;
         let Tables { map, registry, .. } = &mut *tables;
-        map.begin(head, end, cpus, registry.name_tables());
+        map.begin(head, end, cpus, &registry.live().layout());
         // SAFETY: the flags are those of this framework, allocated above.
         unsafe { self.host.contexts(Contexts::new(shared.cpus)) };
         let live = tables.registry.live();

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::base::arena::Arena;
+use crate::base::growing::Growing;
 use crate::base::links::{Links, List};
 use crate::control::config::Config;
 use crate::run::clause::Clause;
@@ -16,26 +17,25 @@ pub(crate) struct EcbPool {
     /// The used ECBs of each consumer.
     of: &'static mut [List],
     /// The use of each ECB.
-    entries: &'static mut [EcbEntry],
-    /// The number of entries that were ever used; the others have no content.
-    used: usize,
+    entries: Growing<EcbEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbEntry {
-    /// The use of an ECB, and its consumer.
-    used: Option<(usize, EcbUse)>,
+    used: Option<EcbUse>,
 }
 
 /// The use of an ECB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbUse {
+    /// Index of its consumer.
+    pub(crate) consumer: u32,
     /// Number of the enabled probe. The numbers of a consumer increase from 1, and are not reused.
     pub(crate) epid: u32,
     /// Index of its probe.
-    pub(crate) probe: usize,
+    pub(crate) probe: u32,
     /// Number of the enabling that it belongs to.
-    pub(crate) enabling: usize,
+    pub(crate) enabling: u32,
     /// Its clause, which exists as long as the consumer has ECBs.
     pub(crate) clause: NonNull<Clause>,
 }
@@ -50,46 +50,41 @@ impl EcbPool {
             free: List::EMPTY,
             retired: List::EMPTY,
             of: &mut [],
-            entries: &mut [],
-            used: 0,
+            entries: Growing::none(),
         }
     }
 
     /// Allocates the pool; returns `None` if there is no room.
     pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
-        let entry = EcbEntry { used: None };
         Some(Self {
             links: Links::new(arena, config.ecbs)?,
             of: arena.slice(config.consumers, |_| List::EMPTY)?.leak(),
-            entries: arena.slice(config.ecbs, |_| entry)?.leak(),
+            entries: Growing::new(arena, config.ecbs)?,
             ..Self::none()
         })
     }
 
     pub(crate) fn available(&self) -> usize {
-        self.free.len() + (self.entries.len() - self.used)
+        self.free.len() + (self.entries.capacity() - self.entries.len())
     }
 
     /// Allocates an ECB that no CPU can reach, for a consumer's enabled probe, and returns its index.
-    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
+    pub(crate) fn take(&mut self, what: EcbUse) -> Option<usize> {
         let at = match self.links.pop(&mut self.free) {
             Some(at) => at,
-            None if self.used == self.entries.len() => return None,
-            None => {
-                self.used += 1;
-                self.used - 1
-            }
+            None => self.entries.len(),
         };
-        self.entries[at].used = Some((consumer, what));
-        self.links.push(&mut self.of[consumer], at);
+        self.entries.grow_to(at, EcbEntry { used: None });
+        self.entries.get_mut(at)?.used = Some(what);
+        self.links.push(&mut self.of[what.consumer as usize], at);
         Some(at)
     }
 
     /// Returns the enabled probe of a consumer with this number.
     pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
         let is = |at: usize| {
-            let (of, what) = self.entries.get(at)?.used?;
-            (of == consumer && what.epid == epid).then_some(what)
+            let what = self.entries.get(at)?.used?;
+            (what.consumer as usize == consumer && what.epid == epid).then_some(what)
         };
         // The ECBs of a consumer are usually adjacent.
         let first = self.first_of(consumer)?;
@@ -109,7 +104,7 @@ impl EcbPool {
 
     /// Returns the use of a consumer's ECB.
     pub(crate) fn used_for(&self, at: usize) -> Option<EcbUse> {
-        self.entries[at].used.map(|(_, what)| what)
+        self.entries[at].used
     }
 
     /// Retires an ECB of a consumer that was unlinked from its chain.

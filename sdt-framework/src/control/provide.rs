@@ -80,7 +80,8 @@ impl<H: Host> Control<H> {
         let mut tables = self.tables.lock();
         // `dtrace_opens`.
         let is_open = self.consumers().iter().any(Consumer::is_open);
-        tables.registry.unregister(provider, is_open, || self.host.sync())
+        let Tables { registry, arena, .. } = &mut *tables;
+        registry.unregister(arena, provider, is_open, || self.host.sync())
     }
 
     /// [`Dtrace::probe_lookup`](crate::Dtrace::probe_lookup).
@@ -114,7 +115,7 @@ impl<H: Host> Control<H> {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        let at = tables.registry.create(provider, names, aframes, parg)?;
+        let at = tables.registry.create(&mut tables.arena, provider, names, aframes, parg)?;
         self.match_created(tables, at);
         ProbeId::new(number(at)).ok_or(FrameworkError::Full)
     }
@@ -144,9 +145,9 @@ impl<H: Host> Control<H> {
     pub(crate) fn condense(&self, provider: ProviderId) -> Result<usize, FrameworkError> {
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
-        let registry = &mut tables.registry;
+        let Tables { registry, arena, .. } = &mut *tables;
         let at = registry.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        Ok(registry.destroy_of_provider(at, || self.host.sync()))
+        Ok(registry.destroy_of_provider(arena, at, || self.host.sync()))
     }
 
     /// [`Dtrace::probe_arg`](crate::Dtrace::probe_arg).
@@ -154,7 +155,7 @@ impl<H: Host> Control<H> {
         let tables = self.tables.lock();
         let provider = tables.registry.find_provider(provider)?;
         let (probe, _) = tables.registry.probe(index(id))?;
-        (probe.provider == provider).then_some(probe.parg.0)
+        (probe.provider == provider).then_some(probe.parg)
     }
 
     /// [`Dtrace::module_loaded`](crate::Dtrace::module_loaded).
@@ -174,12 +175,14 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::destroy_module`](crate::Dtrace::destroy_module).
     pub(crate) fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
         let _registration = self.registration.lock();
-        self.tables.lock().registry.destroy_module(module, || self.host.sync())
+        let Tables { registry, arena, .. } = &mut *self.tables.lock();
+        registry.destroy_module(arena, module, || self.host.sync())
     }
 
     /// Destroys a probe unless a consumer has enabled it; returns whether it was destroyed.
     pub(super) fn destroy_unless_enabled(&self, id: ProbeId) -> bool {
-        self.tables.lock().registry.destroy_unless_enabled(id, || self.host.sync())
+        let Tables { registry, arena, .. } = &mut *self.tables.lock();
+        registry.destroy_unless_enabled(arena, id, || self.host.sync())
     }
 
     /// Calls the op `provide` of all providers, so that they create the probes for a description before it is matched
@@ -201,7 +204,7 @@ impl<H: Host> Control<H> {
         for index in 0..max {
             let found = self.tables.lock().registry.ops(index);
             if let Some((ops, arg)) = found {
-                self.providing(|| f(&ops, arg.0));
+                self.providing(|| f(&ops, arg));
             }
         }
     }

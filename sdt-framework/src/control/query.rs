@@ -116,7 +116,7 @@ impl<H: Host> Control<H> {
         let Some(EcbUse { probe, clause, .. }) = tables.ecbs.find(consumer, epid) else {
             return Ok(None);
         };
-        let probe = number(probe);
+        let probe = number(probe as usize);
         // SAFETY: the consumer is open and the framework is locked, so `close` does not free the clause meanwhile.
         let clause = unsafe { clause.as_ref() };
         let records = list(clause.data(), skip, into);

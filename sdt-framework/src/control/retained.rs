@@ -14,11 +14,11 @@ pub(crate) struct Retained {
     /// Index of the consumer.
     pub(crate) consumer: usize,
     /// The number of the enabling.
-    pub(crate) number: usize,
+    pub(crate) number: u32,
     /// The number of probes that were created before it.
     pub(crate) since: usize,
     /// The program of its clause: the number of the enabling of the program's first clause.
-    pub(crate) program: Option<usize>,
+    pub(crate) program: Option<u32>,
     /// The description of its probes.
     pub(crate) spec: Spec,
     /// The clause that its probes run.

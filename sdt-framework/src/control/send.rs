@@ -149,8 +149,8 @@ impl<H: Host> Control<H> {
         dof: &Dof<'_>,
         ecb: u32,
         (taken, index): (&Taken, usize),
-        first: Option<usize>,
-    ) -> Result<(u32, usize), ConsumerError> {
+        first: Option<u32>,
+    ) -> Result<(u32, u32), ConsumerError> {
         let desc = dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc).map_err(ProgramError::from)?;
         let spec = which(dof, &desc, index)?;
         let clause = taken.at(index).ok_or(ProgramError::Pieces)?;

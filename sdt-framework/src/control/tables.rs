@@ -24,7 +24,7 @@ pub(crate) struct Tables {
     /// The lowest index of a probe that was created while a thread provided probes, and is not matched yet.
     pub(super) fresh: Option<usize>,
     /// The number of enablings that were ever created.
-    pub(super) enablings: usize,
+    pub(super) enablings: u32,
     /// The number of the last consumer that was opened.
     pub(super) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
@@ -109,24 +109,13 @@ impl Tables {
 
     /// Takes an ECB for an enabled probe of a consumer. Returns the ECB and the number of the enabled probe; `None` if
     /// no ECB is left.
-    pub(super) fn take_ecb(&mut self, what: EcbUse, consumer: usize) -> Option<(usize, u32)> {
+    pub(super) fn take_ecb(&mut self, what: EcbUse) -> Option<(usize, u32)> {
         if self.ecbs.available() == 0 {
             return None;
         }
-        let last = &mut self.session(consumer)?.last_epid;
+        let last = &mut self.session(what.consumer as usize)?.last_epid;
         *last = last.checked_add(1)?;
         let epid = *last;
-        let ecb = self.ecbs.take(consumer, EcbUse { epid, ..what })?;
-        if let Some((found, _)) = self.registry.probe(what.probe) {
-            let named = dump::Named { probe: what.probe, provider: found.provider };
-            self.map.enable(ecb, consumer, epid, named, what.clause);
-        }
-        Some((ecb, epid))
-    }
-
-    /// Retires an ECB of a consumer that was unlinked from its chain.
-    pub(super) fn retire_ecb(&mut self, consumer: usize, ecb: usize) {
-        self.map.disable(ecb);
-        self.ecbs.retire(consumer, ecb);
+        Some((self.ecbs.take(EcbUse { epid, ..what })?, epid))
     }
 }

@@ -149,3 +149,90 @@ fn one_function_of_many_is_found_by_its_name() {
     assert_eq!(found.map(ProbeId::get), Some(MANY as u32));
     assert!(looking_up < 50, "{looking_up}");
 }
+
+/// The longest names of a probe, different for each number.
+fn longest(n: usize) -> [CString; 3] {
+    use sdt_core::ops::{FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN};
+    [MODULE_NAME_LEN, FUNCTION_NAME_LEN, PROBE_NAME_LEN]
+        .map(|room| CString::new(format!("{n:_>width$}", width = room - 1)).unwrap())
+}
+
+#[test]
+fn the_longest_names_have_room() {
+    const PROBES: usize = 1000;
+    let config = Config { providers: 1, probes: PROBES, ecbs: 1, consumers: 1, buffer: 0 };
+    let dtrace = &Control::new(Uniprocessor);
+    let bytes = config.memory::<Uniprocessor>(1, 1) + PROBES * 400;
+    dtrace.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &config).unwrap();
+    let left = dtrace.memory_left();
+    let provider = dtrace.provider(c"long");
+    let create = |n| {
+        let [module, function, name] = longest(n);
+        dtrace.probe_create(provider, [&module, &function, &name], 0, null_mut())
+    };
+    for n in 0..PROBES {
+        create(n).unwrap();
+    }
+    assert!(create(PROBES).is_err());
+    let (mut n, mut wrong) = (0, 0);
+    dtrace.for_each_probe(&Spec::ALL, |probe| {
+        let [module, function, name] = longest(n);
+        let names = [probe.module(), probe.function(), probe.name()];
+        wrong += usize::from(names != [&*module, &*function, &*name]);
+        n += 1;
+    });
+    assert_eq!((n, wrong), (PROBES, 0));
+    assert_eq!(dtrace.unregister(provider), Ok(()));
+    assert_eq!(dtrace.memory_left(), left);
+}
+
+/// Functions are traced and no longer traced, a thousand times and with other names each time, while every tenth stays for
+/// some rounds: the memory for names stays within a bound.
+#[test]
+fn other_names_each_time_do_not_use_up_the_memory() {
+    const FUNCTIONS: usize = 400;
+    const ROUNDS: usize = 1000;
+    /// The number of rounds for which one of as many functions stays.
+    const STAY: usize = 10;
+    const PROBES: usize = 4 * FUNCTIONS;
+    let config = Config { providers: 2, probes: PROBES, ecbs: 1, consumers: 1, buffer: 0 };
+    let dtrace = &Control::new(Uniprocessor);
+    let bytes = config.memory::<Uniprocessor>(1, 1) + (64 << 10);
+    dtrace.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &config).unwrap();
+    let all = dtrace.memory_left();
+    let fbt = dtrace.provider(c"fbt");
+    let mut random = 1_u32;
+    let mut staying = std::collections::VecDeque::new();
+    let mut least = all;
+    for round in 0..ROUNDS {
+        let mut leaving = Vec::new();
+        for n in 0..FUNCTIONS {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let length = 8 + random as usize / 7 % 80;
+            let function = format!("{round}::{n:_<length$}");
+            for name in ["entry", "return"] {
+                let id = dtrace.create_named(fbt, &function, name);
+                if n % STAY == 0 { staying.push_back(id) } else { leaving.push(id) }
+            }
+        }
+        least = least.min(dtrace.memory_left());
+        if round >= STAY {
+            leaving.extend(staying.drain(..2 * FUNCTIONS / STAY));
+        }
+        for id in leaving {
+            assert!(dtrace.destroy_unless_enabled(id), "{id:?}");
+        }
+    }
+    // Names of 14 + 8 to 95 bytes, for one function of each round and one that stays.
+    let names = 2 * FUNCTIONS * (14 + 95);
+    assert!(all - least < names, "{} bytes beyond those for the usual names", all - least);
+    for id in staying {
+        assert!(dtrace.destroy_unless_enabled(id));
+    }
+    assert_eq!(dtrace.memory_left(), all);
+    let name = |n: usize| format!("{n:_<20}");
+    for n in 0..PROBES / 2 {
+        dtrace.create_named(fbt, &name(n), "entry");
+    }
+    assert_eq!(dtrace.for_each_probe(&Spec::ALL, |_| {}) as usize, PROBES / 2);
+}

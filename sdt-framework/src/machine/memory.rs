@@ -108,13 +108,14 @@ impl fmt::Debug for Probe<'_> {
 
 /// The names of a probe.
 pub trait Names {
-    /// Returns provider, module, function and name, without zero bytes. They do not change while the probe fires. Probe context.
-    fn names(&self) -> [&[u8]; 4];
+    /// Returns provider, module, function or name, by its position in this list, without zero bytes. It does not change while the
+    /// probe fires. Probe context.
+    fn name(&self, item: usize) -> Option<&[u8]>;
 }
 
 impl Names for [&[u8]; 4] {
-    fn names(&self) -> [&[u8]; 4] {
-        *self
+    fn name(&self, item: usize) -> Option<&[u8]> {
+        self.get(item).copied()
     }
 }
 

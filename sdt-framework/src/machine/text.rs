@@ -34,7 +34,7 @@ impl<K: Kernel> Firing<'_, K> {
     pub(crate) fn text(&self, item: u32) -> Option<&[u8]> {
         let item = item as usize;
         let Some(kernel) = item.checked_sub(NAMES) else {
-            return self.probe.names.names().get(item).copied();
+            return self.probe.names.name(item);
         };
         let which = KERNEL.get(kernel)?;
         if self.access.process { self.kernel.text(*which) } else { None }

@@ -86,12 +86,13 @@ impl<E: Copy + 'static> Registry<E> {
     /// The number and names of the probe at an index.
     pub(crate) fn info(&self, at: usize) -> Option<ProbeInfo> {
         let (probe, provider) = self.probe(at)?;
+        let [module, function, name] = self.texts(&probe);
         Some(ProbeInfo {
             id: ProbeId::new(number(at))?,
-            provider: *provider.name,
-            module: probe.names.module,
-            function: probe.names.function,
-            name: probe.names.name,
+            provider: provider.source.name,
+            module: Name::cut(module),
+            function: Name::cut(function),
+            name: Name::cut(name),
         })
     }
 
@@ -108,10 +109,10 @@ impl<E: Copy + 'static> Registry<E> {
     /// after the last argument, or if the provider has no such op.
     pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
         let (probe, provider) = self.probe(index(id))?;
-        let getargdesc = provider.ops.getargdesc?;
+        let getargdesc = provider.source.ops.getargdesc?;
         let mut desc = ArgDesc::request(id, ndx);
         // SAFETY: the op is sound by the contract of `register`; the description is a local that the op fills in.
-        unsafe { getargdesc(provider.arg.0, id.get(), probe.parg.0, &mut desc) };
+        unsafe { getargdesc(provider.source.arg, id.get(), probe.parg, &mut desc) };
         (desc.ndx != ARG_NONE).then_some(desc)
     }
 }

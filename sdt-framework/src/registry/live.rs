@@ -1,70 +1,99 @@
 //! The parts of probes that a hit reads: origin and chain.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::mem::{MaybeUninit, offset_of};
 
 use crate::base::arena::Arena;
 use crate::base::chain::{Chain, Node};
-use crate::base::origin::Origin;
-use crate::base::sync::{AtomicU32, UnsafeCell};
+use crate::base::names::NameTable;
+use crate::base::origin::{Fixed, Origin, ProbeState, SourceCell, Sources};
+use crate::base::sync::{AtomicU32, Ordering, UnsafeCell};
 
-/// The part of a probe that is read when it fires.
+/// The largest number of providers. [`ProbeState`] has no bits for more.
+pub(crate) const MAX_PROVIDERS: usize = ProbeState::PROVIDER as usize - 1;
+
+/// A probe. The layout is C's, because readers of dumps use it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct LiveProbe {
-    is_live: AtomicBool,
+    fixed: UnsafeCell<MaybeUninit<Fixed>>,
+    /// Its [`ProbeState`].
+    state: AtomicU32,
     chain: Chain,
     /// The number of the predicate of the only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
     predicate: AtomicU32,
     /// The number of consumers that have enabled it.
     consumers: AtomicU32,
-    origin: UnsafeCell<Origin>,
 }
 
-// SAFETY: `publish` writes the origin only while the probe is not live and no CPU reads it. The framework only passes
-// the pointers in it back to the provider.
+// SAFETY: `publish` writes `fixed` only while there is no probe and no CPU reads it. The framework only passes the pointer in it
+// back to the provider.
 unsafe impl Sync for LiveProbe {}
+// SAFETY: as above: the contract of `register` allows calling the ops with the pointer from any thread.
+unsafe impl Send for LiveProbe {}
 
 impl LiveProbe {
     fn new() -> Self {
         Self {
-            is_live: AtomicBool::new(false),
+            fixed: UnsafeCell::new(MaybeUninit::uninit()),
+            state: AtomicU32::new(0),
             chain: Chain::new(),
             predicate: AtomicU32::new(0),
             consumers: AtomicU32::new(0),
-            origin: UnsafeCell::new(Origin::NONE),
         }
     }
 
-    /// Publishes the probe: its id is valid from now on.
+    /// Publishes a probe of the provider at an index: its id is valid from now on.
     ///
     /// # Safety
-    /// The probe is not live, and every CPU has been outside probe context since it was retracted. The framework is locked.
-    pub(super) unsafe fn publish(&self, origin: Origin) {
-        // SAFETY: the probe is not live and every CPU has left probe context since, as `# Safety` requires, so no CPU reads it.
-        self.origin.with_mut(|cell| unsafe { cell.write(origin) });
-        self.is_live.store(true, Ordering::Release);
+    /// There is no probe, and every CPU has been outside probe context since it was retracted. The framework is locked.
+    pub(super) unsafe fn publish(&self, provider: usize, fixed: Fixed) {
+        // SAFETY: there is no probe and every CPU has left probe context since, as `# Safety` requires, so no CPU reads it.
+        self.fixed.with_mut(|cell| unsafe { (*cell).write(fixed) });
+        self.state.store((provider as u32 + 1) | ProbeState::LIVE, Ordering::Release);
     }
 
     /// Ends the probe: its id is no longer valid.
     pub(super) fn retract(&self) {
-        self.is_live.store(false, Ordering::Release);
+        self.state.fetch_and(!ProbeState::LIVE, Ordering::Release);
     }
 
-    /// Returns whether the probe is live. Probe context. Acquire, with the Release of `publish`: the origin is
+    /// Frees the entry of a probe that was retracted. Called with the framework locked.
+    pub(super) fn free(&self) {
+        self.state.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that the probe was matched; returns whether it was not before. Called with the framework locked.
+    pub(super) fn match_once(&self) -> bool {
+        let matched = ProbeState::MATCHED;
+        self.state.fetch_or(matched, Ordering::Relaxed) & matched == 0
+    }
+
+    /// Returns the index of the provider of the probe, if there is one, live or not. Called with the framework locked.
+    pub(super) fn provider(&self) -> Option<usize> {
+        ProbeState(self.state.load(Ordering::Relaxed)).provider()
+    }
+
+    /// Returns the state. Probe context. Acquire, with the Release of `publish`: if the probe is live, the other data are
     /// initialised.
     #[inline(always)]
-    fn is_live(&self) -> bool {
-        self.is_live.load(Ordering::Acquire)
+    fn state(&self) -> ProbeState {
+        ProbeState(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the provider's data of a probe that is live, or was live when this CPU entered probe context.
+    /// Returns whether the probe is enabled.
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    /// Returns the data that do not change while there is a probe.
     ///
     /// # Safety
-    /// The caller uses the result only in this probe context, or while the framework is locked.
+    /// There is a probe. It was live in this probe context, in which the result is used only, or the framework is locked.
     #[inline(always)]
-    pub(crate) unsafe fn origin(&self) -> &Origin {
-        // SAFETY: `publish` writes it only while the probe is not live and after every CPU has left probe context, and the caller
-        // uses it only in this probe context or with the framework locked.
-        self.origin.with(|origin| unsafe { &*origin })
+    pub(super) unsafe fn fixed(&self) -> &Fixed {
+        // SAFETY: `publish` has written it, and does so again only when there is no probe and after every CPU has left probe
+        // context; the caller uses it only in this probe context or with the framework locked.
+        self.fixed.with(|fixed| unsafe { (*fixed).assume_init_ref() })
     }
 
     /// Returns the number of the predicate that can be cached, or 0. Probe context.
@@ -105,6 +134,7 @@ impl LiveProbe {
 #[derive(Debug)]
 pub(crate) struct Live<E: 'static> {
     probes: &'static [LiveProbe],
+    sources: Sources,
     nodes: &'static [Node<E>],
 }
 
@@ -118,25 +148,48 @@ impl<E: 'static> Copy for Live<E> {}
 
 impl<E: Copy + 'static> Live<E> {
     pub(super) const fn none() -> Self {
-        Self { probes: &[], nodes: &[] }
+        let sources = Sources { providers: &[], names: NameTable::none() };
+        Self { probes: &[], sources, nodes: &[] }
     }
 
-    /// Allocates the tables; returns `None` if there is no room.
-    pub(super) fn new(arena: &mut Arena, probes: usize, enablings: usize) -> Option<Self> {
+    /// Allocates the tables, except the names; returns `None` if there is no room.
+    pub(super) fn new(
+        arena: &mut Arena,
+        (providers, probes, enablings): (usize, usize, usize),
+        names: NameTable,
+    ) -> Option<Self> {
+        let providers = arena.slice(providers, |_| SourceCell::new())?.leak();
+        let sources = Sources { providers, names };
         let probes = arena.slice(probes, |_| LiveProbe::new())?.leak();
         let nodes = arena.slice(enablings, |_| Node::new())?.leak();
-        Some(Self { probes, nodes })
+        Some(Self { probes, sources, nodes })
     }
 
     /// Returns the largest number of bytes that the tables take.
-    pub(super) const fn footprint(probes: usize, enablings: usize) -> usize {
-        Arena::footprint::<LiveProbe>(probes).saturating_add(Arena::footprint::<Node<E>>(enablings))
+    pub(super) const fn footprint(providers: usize, probes: usize, enablings: usize) -> usize {
+        Arena::footprint::<SourceCell>(providers)
+            .saturating_add(Arena::footprint::<LiveProbe>(probes))
+            .saturating_add(Arena::footprint::<Node<E>>(enablings))
     }
 
-    /// Returns the live probe with this number, if there is one. Probe context.
+    /// Returns the live probe with this number, if there is one, and its origin. Probe context.
+    ///
+    /// # Safety
+    /// The caller uses the origin in this probe context only.
     #[inline(always)]
-    pub(crate) fn find(&self, id: u32) -> Option<&'static LiveProbe> {
-        self.probes.get(id.checked_sub(1)? as usize).filter(|probe| probe.is_live())
+    pub(crate) unsafe fn find(&self, id: u32) -> Option<(&'static LiveProbe, Origin<'_>)> {
+        let probe = self.probes.get(id.checked_sub(1)? as usize)?;
+        let state = probe.state();
+        if !state.is_live() {
+            return None;
+        }
+        // SAFETY: the probe is live, and the caller uses the result in this probe context only.
+        Some((probe, unsafe { Origin::new(probe.fixed(), state, &self.sources) }))
+    }
+
+    /// Returns the table of providers.
+    pub(super) const fn providers(&self) -> &'static [SourceCell] {
+        self.sources.providers
     }
 
     pub(super) fn at(&self, index: usize) -> Option<&'static LiveProbe> {
@@ -150,12 +203,28 @@ impl<E: Copy + 'static> Live<E> {
     }
 
     /// Calls `f` with the number and the origin of every probe that is enabled. Probe context.
-    pub(crate) fn for_each_enabled(&self, mut f: impl FnMut(u32, &Origin)) {
+    pub(crate) fn for_each_enabled(&self, mut f: impl FnMut(u32, Origin<'_>)) {
         for (id, probe) in (1..).zip(self.probes) {
-            if !probe.chain.is_empty() && probe.is_live() {
-                // SAFETY: this is probe context, the probe is live, and `f` gets a reference that it cannot keep.
-                f(id, unsafe { probe.origin() });
+            if probe.is_enabled()
+                // SAFETY: this is probe context, and `f` gets an origin that it cannot keep.
+                && let Some((_, origin)) = unsafe { self.find(id) }
+            {
+                f(id, origin);
             }
+        }
+    }
+
+    /// Returns the place of the tables, for dumps.
+    pub(crate) const fn layout(&self) -> Layout<E> {
+        let names = offset_of!(LiveProbe, fixed) + offset_of!(Fixed, names);
+        Layout {
+            probes: self.probes,
+            names,
+            state: offset_of!(LiveProbe, state),
+            chain: offset_of!(LiveProbe, chain),
+            provider: ProbeState::PROVIDER,
+            sources: self.sources,
+            nodes: self.nodes,
         }
     }
 
@@ -184,4 +253,18 @@ impl<E: Copy + 'static> Live<E> {
             unsafe { probe.chain.unlink(self.nodes, node) };
         }
     }
+}
+
+/// The place of the tables of [`Live`], and of the fields of their entries.
+#[derive(Debug)]
+pub(crate) struct Layout<E: 'static> {
+    pub(crate) probes: &'static [LiveProbe],
+    /// The offsets of fields of a probe.
+    pub(crate) names: usize,
+    pub(crate) state: usize,
+    pub(crate) chain: usize,
+    /// The bits of the state that have the number of the provider.
+    pub(crate) provider: u32,
+    pub(crate) sources: Sources,
+    pub(crate) nodes: &'static [Node<E>],
 }

@@ -1,50 +1,11 @@
 //! Finds the probes that a description matches, without a search of all probes: if it names a function or a probe, only
-//! the probes in one bucket of an index are compared (`dtrace_hash_t`).
+//! the probes that have this name are compared (`dtrace_hash_t`).
 
 use dtrace_abi::spec::Spec;
 
 use super::tables::Registry;
-use crate::base::arena::Arena;
 use crate::base::links::{Links, List};
-
-/// An index of probes by function name or by probe name. Probes with different names can share a bucket.
-#[derive(Debug)]
-pub(super) struct Index {
-    buckets: &'static mut [List],
-    links: Links,
-}
-
-impl Index {
-    pub(super) const fn none() -> Self {
-        Self { buckets: &mut [], links: Links::none() }
-    }
-
-    /// Allocates an index for this number of probes; returns `None` if there is no room.
-    pub(super) fn new(arena: &mut Arena, probes: usize) -> Option<Self> {
-        let buckets = arena.slice(probes, |_| List::EMPTY)?.leak();
-        Some(Self { buckets, links: Links::new(arena, probes)? })
-    }
-
-    fn bucket(&self, name: &[u8]) -> usize {
-        let hash = |hash: u32, byte: &u8| hash.wrapping_mul(31).wrapping_add((*byte).into());
-        name.iter().fold(0, hash) as usize % self.buckets.len().max(1)
-    }
-
-    pub(super) fn insert(&mut self, name: &[u8], at: usize) {
-        let bucket = self.bucket(name);
-        self.links.push(&mut self.buckets[bucket], at);
-    }
-
-    pub(super) fn remove(&mut self, name: &[u8], at: usize) {
-        let bucket = self.bucket(name);
-        self.links.remove(&mut self.buckets[bucket], at);
-    }
-
-    fn find(&self, name: &[u8]) -> Candidates<'_> {
-        let list = self.buckets.get(self.bucket(name)).copied().unwrap_or(List::EMPTY);
-        Candidates { list, links: &self.links }
-    }
-}
+use crate::base::names::{NameRef, Part};
 
 /// A list that contains every probe that a description can match.
 #[derive(Clone, Copy, Debug)]
@@ -65,34 +26,45 @@ impl<'a> Candidates<'a> {
 
 impl<E: Copy + 'static> Registry<E> {
     /// The index of the first probe of the provider with exactly these names.
-    pub(crate) fn find_probe(
-        &self,
-        provider: usize,
-        [module, function, name]: [&[u8]; 3],
-    ) -> Option<usize> {
-        let candidates = [self.by_name.find(name), self.by_function.find(function)];
+    pub(crate) fn find_probe(&self, provider: usize, names: [&[u8]; 3]) -> Option<usize> {
+        let [module, function, name] =
+            Part::ALL.map(|part| self.names.find(part, names[part as usize]));
+        let names = [module?, function?, name?];
+        let [_, function, name] = names;
+        let candidates = [self.with_name(name), self.with_function(function)];
         let shortest = candidates.into_iter().min_by_key(Candidates::len)?;
         shortest.iter().find(|&at| {
             self.count_comparison();
-            self.probe(at).is_some_and(|(probe, _)| {
-                probe.provider == provider
-                    && probe.names.name == *name
-                    && probe.names.function == *function
-                    && probe.names.module == *module
-            })
+            self.probe(at)
+                .is_some_and(|(probe, _)| probe.provider == provider && probe.names == names)
         })
+    }
+
+    fn with_function(&self, function: NameRef) -> Candidates<'_> {
+        Candidates { list: self.names.uses(function), links: &self.by_function }
+    }
+
+    fn with_name(&self, name: NameRef) -> Candidates<'_> {
+        Candidates { list: self.names.uses(name), links: &self.by_name }
     }
 
     /// Returns the shortest list that contains every probe that the description can match; `None` if there is no such
     /// list: the description has no exact name of a function, of a probe, or of a single provider.
     pub(crate) fn candidates(&self, spec: &Spec) -> Option<Candidates<'_>> {
         let [provider, function, name] = spec.exact();
-        let by_function = function.map(|function| self.by_function.find(function));
-        let by_name = name.map(|name| self.by_name.find(name));
+        let none = Candidates { list: List::EMPTY, links: &self.links };
+        let by_function = function.map(|function| {
+            self.names
+                .find(Part::Function, function)
+                .map_or(none, |found| self.with_function(found))
+        });
+        let by_name = name.map(|name| {
+            self.names.find(Part::Name, name).map_or(none, |found| self.with_name(found))
+        });
         let of_provider = provider.and_then(|name| {
             // Several providers may have the same name.
             let mut named = self.providers.iter().filter_map(|entry| {
-                entry.provider.as_ref().filter(|provider| *provider.name == *name)
+                entry.provider.as_ref().filter(|provider| provider.source.name == *name)
             });
             match (named.next(), named.next()) {
                 (first, None) => Some(Candidates {
@@ -109,13 +81,8 @@ impl<E: Copy + 'static> Registry<E> {
     pub(crate) fn matches(&self, at: usize, spec: &Spec) -> bool {
         self.count_comparison();
         self.probe(at).is_some_and(|(probe, provider)| {
-            !provider.defunct
-                && spec.matches([
-                    provider.name.to_bytes(),
-                    probe.names.module.to_bytes(),
-                    probe.names.function.to_bytes(),
-                    probe.names.name.to_bytes(),
-                ])
+            let [module, function, name] = self.texts(&probe);
+            !provider.defunct && spec.matches([provider.source.text(), module, function, name])
         })
     }
 

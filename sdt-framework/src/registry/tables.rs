@@ -7,13 +7,13 @@ use core::ffi::{CStr, c_void};
 
 use sdt_core::ops::{FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 
-use super::live::{Live, LiveProbe};
-use super::search::Index;
+use super::live::{Live, LiveProbe, MAX_PROVIDERS};
 use crate::base::arena::Arena;
 use crate::base::chain::Walk;
+use crate::base::growing::Growing;
 use crate::base::links::{Link, Links, List};
-use crate::base::names::{NameCell, Names, ProviderName};
-use crate::base::origin::Origin;
+use crate::base::names::{self, NameRef, NameStore, Part, ProviderName};
+use crate::base::origin::{Fixed, Source};
 use crate::base::rights::Rights;
 
 /// The number of the probe at an index of the table.
@@ -26,20 +26,12 @@ pub(crate) fn index(id: ProbeId) -> usize {
     id.get() as usize - 1
 }
 
-/// A pointer of the provider, which the framework passes back and never dereferences.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opaque(pub(crate) *mut c_void);
-
-// SAFETY: the framework never dereferences it, and the contract of `register` allows calling the ops with it from any thread.
-unsafe impl Send for Opaque {}
-
 #[derive(Debug)]
 pub(crate) struct Provider {
-    pub(crate) name: &'static ProviderName,
+    /// Its name, ops and `arg`.
+    pub(crate) source: &'static Source,
     pub(crate) attr: ProviderAttr,
     pub(crate) privileges: Privileges,
-    pub(crate) ops: ProviderOps,
-    pub(crate) arg: Opaque,
     /// Invalidated: no description matches its probes.
     pub(super) defunct: bool,
     pub(super) probes: List,
@@ -55,49 +47,32 @@ pub(super) struct ProviderEntry {
     pub(super) provider: Option<Provider>,
 }
 
-#[derive(Debug)]
+/// A probe.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     /// Index of its provider.
     pub(crate) provider: usize,
-    /// The number of enablings on its chain.
-    enablings: usize,
     /// The number of probes that were created before it.
     pub(crate) created: usize,
-    /// Whether the probe was enabled for all retained enablings that matched it when it was created.
-    pub(crate) is_matched: bool,
-    pub(crate) names: &'static Names,
-    pub(crate) parg: Opaque,
-}
-
-/// Returns the largest sizes in bytes of the tables.
-const fn table_bytes(providers: usize, probes: usize) -> [usize; 6] {
-    [
-        Arena::footprint::<ProviderEntry>(providers),
-        Arena::footprint::<Option<Probe>>(probes),
-        Arena::footprint::<NameCell<ProviderName>>(providers),
-        Arena::footprint::<NameCell<Names>>(probes),
-        // Links of the provider's list, and of the two indexes.
-        Arena::footprint::<Link>(probes).saturating_mul(3),
-        Arena::footprint::<List>(probes).saturating_mul(2),
-    ]
+    /// Module, function and name.
+    pub(super) names: [NameRef; 3],
+    pub(crate) parg: *mut c_void,
 }
 
 /// All providers and probes, and the enablings `E` of each probe.
 #[derive(Debug)]
 pub(crate) struct Registry<E: 'static> {
     pub(super) providers: &'static mut [ProviderEntry],
-    probes: &'static mut [Option<Probe>],
-    /// The names of the provider in each entry of `providers`, readable in probe context.
-    provider_names: &'static [NameCell<ProviderName>],
-    names: &'static [NameCell<Names>],
-    /// The number of entries of `probes` that were ever used.
-    used: usize,
+    /// The number of probes that were created before each probe.
+    created_before: Growing<usize>,
+    pub(super) names: NameStore,
     /// Unused entries, the oldest first: an id is reused as late as possible, so that it rarely names another probe.
     free: List,
     /// Links of each provider's list of probes, and of `free`.
     pub(super) links: Links,
-    pub(super) by_function: Index,
-    pub(super) by_name: Index,
+    /// Links of the probes that have the same function, and of those that have the same name.
+    pub(super) by_function: Links,
+    pub(super) by_name: Links,
     /// The number of probes that were ever created.
     created: usize,
     live: Live<E>,
@@ -111,14 +86,12 @@ impl<E: Copy + 'static> Registry<E> {
     pub(crate) const fn none() -> Self {
         Self {
             providers: &mut [],
-            probes: &mut [],
-            provider_names: &[],
-            names: &[],
-            used: 0,
+            created_before: Growing::none(),
+            names: NameStore::none(),
             free: List::EMPTY,
             links: Links::none(),
-            by_function: Index::none(),
-            by_name: Index::none(),
+            by_function: Links::none(),
+            by_name: Links::none(),
             created: 0,
             live: Live::none(),
             #[cfg(test)]
@@ -133,41 +106,36 @@ impl<E: Copy + 'static> Registry<E> {
         probes: usize,
         enablings: usize,
     ) -> Option<Self> {
+        if providers > MAX_PROVIDERS {
+            return None;
+        }
         let entry = |_| ProviderEntry { generation: 0, provider: None };
+        let names = NameStore::new(arena, probes)?;
         Some(Self {
             providers: arena.slice(providers, entry)?.leak(),
-            probes: arena.slice(probes, |_| None)?.leak(),
-            provider_names: arena.slice(providers, |_| NameCell::new())?.leak(),
-            names: arena.slice(probes, |_| NameCell::new())?.leak(),
+            created_before: Growing::new(arena, probes)?,
             links: Links::new(arena, probes)?,
-            by_function: Index::new(arena, probes)?,
-            by_name: Index::new(arena, probes)?,
-            live: Live::new(arena, probes, enablings)?,
+            by_function: Links::new(arena, probes)?,
+            by_name: Links::new(arena, probes)?,
+            live: Live::new(arena, (providers, probes, enablings), names.table())?,
+            names,
             ..Self::none()
         })
     }
 
     /// Returns the largest number of bytes that a registry takes.
     pub(crate) const fn footprint(providers: usize, probes: usize, enablings: usize) -> usize {
-        let tables = table_bytes(providers, probes);
-        let (mut sum, mut at) = (Live::<E>::footprint(probes, enablings), 0);
-        while at < tables.len() {
-            sum = sum.saturating_add(tables[at]);
-            at += 1;
-        }
-        sum
+        Live::<E>::footprint(providers, probes, enablings)
+            .saturating_add(NameStore::footprint(probes))
+            .saturating_add(Arena::footprint::<ProviderEntry>(providers))
+            .saturating_add(Arena::footprint::<usize>(probes))
+            // Links of the provider's list, and of those by function and by name.
+            .saturating_add(Arena::footprint::<Link>(probes).saturating_mul(3))
     }
 
     /// Returns the part that probe context reads.
     pub(crate) const fn live(&self) -> Live<E> {
         self.live
-    }
-
-    /// Returns the tables of the providers' names and of the probes' names.
-    pub(crate) const fn name_tables(
-        &self,
-    ) -> (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]) {
-        (self.provider_names, self.names)
     }
 
     /// Returns the number of probes that were ever created.
@@ -188,11 +156,10 @@ impl<E: Copy + 'static> Registry<E> {
         let at = self.providers.iter().position(|entry| entry.provider.is_none())?;
         let entry = &mut self.providers[at];
         // SAFETY: the entry is free: `destroy` has destroyed the probes of its previous provider, and every CPU has
-        // left probe context since they were live, so no reference to the old name is used.
-        let name = unsafe { self.provider_names.get(at)?.fill(name) };
-        let (defunct, probes, enabled, arg) = (false, List::EMPTY, 0, Opaque(arg));
-        entry.provider =
-            Some(Provider { name, attr, privileges, ops, arg, defunct, probes, enabled });
+        // left probe context since they were live, so no reference to its data is used.
+        let source = unsafe { self.live.providers().get(at)?.fill(Source::new(name, ops, arg)) };
+        let (defunct, probes, enabled) = (false, List::EMPTY, 0);
+        entry.provider = Some(Provider { source, attr, privileges, defunct, probes, enabled });
         let generation = entry.generation;
         Some(self.provider_id(generation, at))
     }
@@ -224,9 +191,9 @@ impl<E: Copy + 'static> Registry<E> {
     }
 
     /// Returns the ops and the `arg` of the provider at an index, unless it was invalidated.
-    pub(crate) fn ops(&self, at: usize) -> Option<(ProviderOps, Opaque)> {
+    pub(crate) fn ops(&self, at: usize) -> Option<(ProviderOps, *mut c_void)> {
         let provider = self.provider(at).filter(|provider| !provider.defunct)?;
-        Some((provider.ops, provider.arg))
+        Some((provider.source.ops, provider.source.arg))
     }
 
     /// Invalidates a provider: from now on no description matches its probes.
@@ -244,6 +211,7 @@ impl<E: Copy + 'static> Registry<E> {
     /// also if a consumer `is_open` and the provider was not invalidated.
     pub(crate) fn unregister(
         &mut self,
+        arena: &mut Arena,
         id: ProviderId,
         is_open: bool,
         sync: impl FnOnce(),
@@ -255,7 +223,7 @@ impl<E: Copy + 'static> Registry<E> {
             false if found.enabled > 0 || is_open => return Err(FrameworkError::Busy),
             true | false => {}
         }
-        self.destroy_of_provider(at, sync);
+        self.destroy_of_provider(arena, at, sync);
         if let Some(entry) = self.providers.get_mut(at) {
             entry.generation = entry.generation.wrapping_add(1);
             entry.provider = None;
@@ -265,20 +233,26 @@ impl<E: Copy + 'static> Registry<E> {
 
     /// Returns the number of entries of the table of probes that were ever used.
     pub(crate) fn probes_used(&self) -> usize {
-        self.used
+        self.created_before.len()
     }
 
     /// The probe at an index, and its provider.
-    pub(crate) fn probe(&self, at: usize) -> Option<(&Probe, &Provider)> {
-        let probe = self.probes.get(at)?.as_ref()?;
-        Some((probe, self.provider(probe.provider)?))
+    pub(crate) fn probe(&self, at: usize) -> Option<(Probe, &Provider)> {
+        let live = self.live.at(at)?;
+        let provider = live.provider()?;
+        // SAFETY: there is a probe, and the registry is behind the framework's lock.
+        let Fixed { parg, names, .. } = *unsafe { live.fixed() };
+        let created = *self.created_before.get(at)?;
+        Some((Probe { provider, created, names, parg }, self.provider(provider)?))
     }
 
-    /// Like [`probe`](Self::probe), mutable.
-    fn probe_mut(&mut self, at: usize) -> Option<(&mut Probe, &mut Provider)> {
-        let probe = self.probes.get_mut(at)?.as_mut()?;
-        let provider = self.providers.get_mut(probe.provider)?.provider.as_mut()?;
-        Some((probe, provider))
+    /// Returns module, function and name of a probe.
+    pub(super) fn texts(&self, probe: &Probe) -> [&[u8]; 3] {
+        probe.names.map(|name| self.names.text(name))
+    }
+
+    fn is_enabled(&self, at: usize) -> bool {
+        self.live.at(at).is_some_and(LiveProbe::is_enabled)
     }
 
     /// Returns the index of the probe of a registered provider with exactly these names. Returns `None` for an
@@ -291,12 +265,13 @@ impl<E: Copy + 'static> Registry<E> {
         self.find_probe(at, names.map(CStr::to_bytes))
     }
 
-    /// Creates a probe and returns its index.
+    /// Creates a probe and returns its index. Its names take memory of the arena if the registry has no room for them.
     ///
     /// # Errors
     /// [`FrameworkError::NotFound`], [`FrameworkError::Full`]; [`FrameworkError::Invalid`] for a name that is too long.
     pub(crate) fn create(
         &mut self,
+        arena: &mut Arena,
         provider: ProviderId,
         names: [&CStr; 3],
         aframes: u32,
@@ -306,46 +281,76 @@ impl<E: Copy + 'static> Registry<E> {
             return Err(FrameworkError::NotReady);
         }
         let provider = self.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        let names = Names::new(names.map(CStr::to_bytes)).ok_or(FrameworkError::Invalid)?;
-        let at = self.add_probe(provider, names, Opaque(parg)).ok_or(FrameworkError::Full)?;
-        let (probe, provider) = self.probe(at).ok_or(FrameworkError::NotFound)?;
-        let names = (provider.name, probe.names);
-        let origin = Origin::new(&provider.ops, provider.arg.0, parg, aframes, Some(names));
-        if let Some(live) = self.live.at(at) {
-            // SAFETY: the entry was free: a new one, or one that `destroy` freed after it waited.
-            unsafe { live.publish(origin) };
+        let names = names::checked(names).ok_or(FrameworkError::Invalid)?;
+        if self.probes_used() == self.created_before.capacity() && self.free.len() == 0 {
+            return Err(FrameworkError::Full);
         }
-        Ok(at)
+        let names = self.add_names(arena, names).ok_or(FrameworkError::Full)?;
+        self.add_probe(provider, Fixed { parg, aframes, names }).ok_or(FrameworkError::Full)
+    }
+
+    /// Stores the names of a probe; `None` if there is no room.
+    fn add_names(&mut self, arena: &mut Arena, texts: [&[u8]; 3]) -> Option<[NameRef; 3]> {
+        let mut added = [None; 3];
+        for ((part, text), added) in Part::ALL.into_iter().zip(texts).zip(&mut added) {
+            *added = self.names.intern(arena, part, text);
+        }
+        if let [Some(module), Some(function), Some(name)] = added {
+            return Some([module, function, name]);
+        }
+        self.remove_names(arena, added);
+        None
+    }
+
+    /// Removes those names that no probe has.
+    fn remove_names(&mut self, arena: &mut Arena, names: [Option<NameRef>; 3]) {
+        for (part, name) in Part::ALL.into_iter().zip(names) {
+            if let Some(name) = name {
+                self.names.remove_unused(arena, part, name);
+            }
+        }
+    }
+
+    /// Runs `change` with the list of the probes that have a name.
+    fn change_uses(&mut self, name: NameRef, change: impl FnOnce(&mut Self, &mut List)) {
+        let mut uses = self.names.uses(name);
+        change(self, &mut uses);
+        self.names.set_uses(name, uses);
     }
 
     /// Puts a probe of a registered provider into the table and returns its index.
-    fn add_probe(&mut self, provider_at: usize, names: Names, parg: Opaque) -> Option<usize> {
+    fn add_probe(&mut self, provider_at: usize, fixed: Fixed) -> Option<usize> {
         let provider = self.providers.get_mut(provider_at)?.provider.as_mut()?;
-        let at = if self.used == self.probes.len() {
+        let used = self.created_before.len();
+        let at = if used == self.created_before.capacity() {
             self.links.pop(&mut self.free)?
         } else {
-            self.used += 1;
-            self.used - 1
+            self.created_before.grow_to(used, 0);
+            used
         };
-        // SAFETY: the entry is free: a new one, or one whose probe was destroyed after every CPU had left probe
-        // context.
-        let names = unsafe { self.names.get(at)?.fill(names) };
-        let created = self.created;
-        self.created += 1;
         self.links.push(&mut provider.probes, at);
-        self.by_function.insert(names.function.to_bytes(), at);
-        self.by_name.insert(names.name.to_bytes(), at);
-        let (enablings, is_matched) = (0, false);
-        let probe = Probe { provider: provider_at, enablings, created, is_matched, names, parg };
-        self.probes[at] = Some(probe);
+        self.created_before[at] = self.created;
+        self.created += 1;
+        let [module, function, name] = fixed.names;
+        self.change_uses(module, |_, uses| uses.count_in());
+        self.change_uses(function, |this, uses| this.by_function.push(uses, at));
+        self.change_uses(name, |this, uses| this.by_name.push(uses, at));
+        // SAFETY: the entry is free: a new one, or one whose probe was destroyed after every CPU had left probe context.
+        unsafe { self.live.at(at)?.publish(provider_at, fixed) };
         Some(at)
     }
 
-    /// Frees the entry of a probe that is not enabled.
-    fn remove_probe(&mut self, at: usize) {
-        let Some(probe) = self.probes.get_mut(at).and_then(Option::take) else { return };
-        self.by_function.remove(probe.names.function.to_bytes(), at);
-        self.by_name.remove(probe.names.name.to_bytes(), at);
+    /// Frees the entry of a probe that is not enabled and was retracted. Every CPU has left probe context since.
+    fn remove_probe(&mut self, arena: &mut Arena, at: usize) {
+        let Some((probe, _)) = self.probe(at) else { return };
+        if let Some(live) = self.live.at(at) {
+            live.free();
+        }
+        let [module, function, name] = probe.names;
+        self.change_uses(module, |_, uses| uses.count_out());
+        self.change_uses(function, |this, uses| this.by_function.remove(uses, at));
+        self.change_uses(name, |this, uses| this.by_name.remove(uses, at));
+        self.remove_names(arena, probe.names.map(Some));
         let provider = self.providers.get_mut(probe.provider);
         if let Some(provider) = provider.and_then(|entry| entry.provider.as_mut()) {
             self.links.remove(&mut provider.probes, at);
@@ -355,9 +360,8 @@ impl<E: Copy + 'static> Registry<E> {
 
     /// Marks a probe as matched. Returns the number of probes that were created before it; `None` if it was matched before.
     pub(crate) fn match_once(&mut self, at: usize) -> Option<usize> {
-        let (probe, _) = self.probe_mut(at).filter(|(probe, _)| !probe.is_matched)?;
-        probe.is_matched = true;
-        Some(probe.created)
+        let (probe, _) = self.probe(at)?;
+        self.live.at(at)?.match_once().then_some(probe.created)
     }
 
     /// Returns whether consumers with these rights may use the probe at an index.
@@ -387,17 +391,19 @@ impl<E: Copy + 'static> Registry<E> {
         unsafe { self.live.append(at, node, enabling) };
     }
 
-    /// Counts one more enabling of a probe, and calls the op `enable` for the first one.
+    /// Calls the op `enable` of a probe, if it has its first enabling since [`append`](Self::append).
     pub(crate) fn note_enabled(&mut self, at: usize) {
-        let Some((probe, provider)) = self.probe_mut(at) else { return };
-        probe.enablings += 1;
-        if probe.enablings == 1 {
-            provider.enabled += 1;
-            if let Some(enable) = provider.ops.enable {
-                // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
-                // unregistered.
-                unsafe { enable(provider.arg.0, number(at), probe.parg.0) };
-            }
+        let Some((probe, _)) = self.probe(at).filter(|_| self.enablings(at).take(2).count() == 1)
+        else {
+            return;
+        };
+        let Some(provider) = self.provider_mut(probe.provider) else { return };
+        provider.enabled += 1;
+        let Source { ops, arg, .. } = *provider.source;
+        if let Some(enable) = ops.enable {
+            // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
+            // unregistered.
+            unsafe { enable(arg, number(at), probe.parg) };
         }
     }
 
@@ -407,50 +413,56 @@ impl<E: Copy + 'static> Registry<E> {
         unsafe { self.live.unlink(at, node) };
     }
 
-    /// Counts one enabling less of a probe, and calls the op `disable` for the last one.
+    /// Calls the op `disable` of a probe, if [`unlink`](Self::unlink) has removed its last enabling.
     pub(crate) fn note_disabled(&mut self, at: usize) {
-        let Some((probe, provider)) = self.probe_mut(at) else { return };
-        probe.enablings -= 1;
-        if probe.enablings == 0 {
-            provider.enabled -= 1;
-            if let Some(disable) = provider.ops.disable {
-                // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
-                // unregistered.
-                unsafe { disable(provider.arg.0, number(at), probe.parg.0) };
-            }
+        let Some((probe, _)) = self.probe(at).filter(|_| !self.is_enabled(at)) else { return };
+        let Some(provider) = self.provider_mut(probe.provider) else { return };
+        provider.enabled -= 1;
+        let Source { ops, arg, .. } = *provider.source;
+        if let Some(disable) = ops.disable {
+            // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
+            // unregistered.
+            unsafe { disable(arg, number(at), probe.parg) };
         }
     }
 
     /// Destroys the probes of a provider, by index, that are not enabled; returns how many there were.
-    pub(crate) fn destroy_of_provider(&mut self, provider: usize, sync: impl FnOnce()) -> usize {
-        self.destroy_matching(provider, |_| true, sync)
+    pub(crate) fn destroy_of_provider(
+        &mut self,
+        arena: &mut Arena,
+        provider: usize,
+        sync: impl FnOnce(),
+    ) -> usize {
+        self.destroy_matching(arena, provider, |_| true, sync)
     }
 
     /// Destroys those probes of a provider that are not enabled and whose `parg` matches; returns how many there were.
     pub(crate) fn destroy_some(
         &mut self,
+        arena: &mut Arena,
         provider: ProviderId,
         which: impl Fn(*mut c_void) -> bool,
         sync: impl FnOnce(),
     ) -> usize {
         let Some(at) = self.find_provider(provider) else { return 0 };
-        self.destroy_matching(at, |probe| which(probe.parg.0), sync)
+        self.destroy_matching(arena, at, |probe| which(probe.parg), sync)
     }
 
     fn destroy_matching(
         &mut self,
+        arena: &mut Arena,
         provider: usize,
         which: impl Fn(&Probe) -> bool,
         sync: impl FnOnce(),
     ) -> usize {
-        self.destroy(sync, |this, after| {
+        self.destroy(arena, sync, |this, after| {
             let mut at = match after {
                 Some(at) => this.links.next(at),
                 None => this.provider(provider)?.probes.first(),
             };
             while let Some(other) = at {
                 let probe = this.probe(other)?.0;
-                if probe.enablings == 0 && which(probe) {
+                if !this.is_enabled(other) && which(&probe) {
                     break;
                 }
                 at = this.links.next(other);
@@ -465,28 +477,33 @@ impl<E: Copy + 'static> Registry<E> {
     /// [`FrameworkError::Busy`] when one of them is enabled.
     pub(crate) fn destroy_module(
         &mut self,
+        arena: &mut Arena,
         module: &CStr,
         sync: impl FnOnce(),
     ) -> Result<usize, FrameworkError> {
+        let Some(module) = self.names.find(Part::Module, module.to_bytes()) else { return Ok(0) };
         let next = |this: &Self, from: usize| {
-            (from..this.used).find(|&at| {
-                this.probe(at).is_some_and(|(probe, _)| probe.names.module == *module.to_bytes())
-            })
+            (from..this.probes_used())
+                .find(|&at| this.probe(at).is_some_and(|(probe, _)| probe.names[0] == module))
         };
-        let is_enabled = |at: &usize| self.probe(*at).is_some_and(|(probe, _)| probe.enablings > 0);
-        if core::iter::successors(next(self, 0), |at| next(self, at + 1)).any(|at| is_enabled(&at))
-        {
+        let all = core::iter::successors(next(self, 0), |at| next(self, at + 1));
+        if all.into_iter().any(|at| self.is_enabled(at)) {
             return Err(FrameworkError::Busy);
         }
-        Ok(self.destroy(sync, |this, after| next(this, after.map_or(0, |at| at + 1))))
+        Ok(self.destroy(arena, sync, |this, after| next(this, after.map_or(0, |at| at + 1))))
     }
 
     /// Destroys a probe unless it is enabled; returns whether it was destroyed.
-    pub(crate) fn destroy_unless_enabled(&mut self, id: ProbeId, sync: impl FnOnce()) -> bool {
+    pub(crate) fn destroy_unless_enabled(
+        &mut self,
+        arena: &mut Arena,
+        id: ProbeId,
+        sync: impl FnOnce(),
+    ) -> bool {
         let at = index(id);
-        let destroyed = self.destroy(sync, |this, after| {
-            let is_enabled = this.probe(at)?.0.enablings > 0;
-            (after.is_none() && !is_enabled).then_some(at)
+        let destroyed = self.destroy(arena, sync, |this, after| {
+            this.probe(at)?;
+            (after.is_none() && !this.is_enabled(at)).then_some(at)
         });
         destroyed > 0
     }
@@ -496,6 +513,7 @@ impl<E: Copy + 'static> Registry<E> {
     /// `destroy` for each, and frees the entries. Returns the number of probes.
     fn destroy(
         &mut self,
+        arena: &mut Arena,
         sync: impl FnOnce(),
         next: impl Fn(&Self, Option<usize>) -> Option<usize>,
     ) -> usize {
@@ -516,13 +534,13 @@ impl<E: Copy + 'static> Registry<E> {
         while let Some(index) = at {
             at = next(self, at);
             if let Some((probe, provider)) = self.probe(index)
-                && let Some(destroy) = provider.ops.destroy
+                && let Some(destroy) = provider.source.ops.destroy
             {
                 // SAFETY: the contract of `register` allows calling the op with these pointers until the provider is
                 // unregistered; `sync` above has waited for every CPU that used the id.
-                unsafe { destroy(provider.arg.0, number(index), probe.parg.0) };
+                unsafe { destroy(provider.source.arg, number(index), probe.parg) };
             }
-            self.remove_probe(index);
+            self.remove_probe(arena, index);
         }
         count
     }

@@ -194,7 +194,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
             Action::Stack => {
                 if self.access.kernel {
                     let frames = act.record.size as usize / 8;
-                    let own = self.kernel.origin.aframes;
+                    let own = self.kernel.origin.aframes();
                     self.frames(to, offset, frames, work, |frames| self.kernel.stack(own, frames))?;
                 }
             }

@@ -32,10 +32,13 @@ use crate::machine::{Failure, Token};
 pub(crate) const HAS_INTERPRETER: bool = cfg!(feature = "dif");
 
 /// One enabling of one probe by one consumer.
+///
+/// The layout is C's, because readers of dumps use it.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Enabled {
     /// Index of the consumer.
-    pub(crate) consumer: usize,
+    pub(crate) consumer: u32,
     /// Number of the enabled probe.
     pub(crate) epid: u32,
     /// Its clause, which is freed only after the consumer's enablings are removed and every CPU has left probe context since.
@@ -49,7 +52,7 @@ unsafe impl Send for Enabled {}
 /// A probe that is live.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
-    pub(crate) origin: &'a Origin,
+    pub(crate) origin: Origin<'a>,
     /// The number of the predicate of its only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
     pub(crate) predicate: u32,
     /// The number of consumers that have enabled it.
@@ -260,19 +263,19 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
             progress.budget.turn_to(meant, || hit.table());
         }
         for (_, enabled) in chain.walk(nodes) {
-            let Some(consumer) = shared.consumers.get(enabled.consumer) else { continue };
+            let index = enabled.consumer as usize;
+            let Some(consumer) = shared.consumers.get(index) else { continue };
             match rules.only {
                 None => {
                     if !consumer.takes(None) {
                         continue;
                     }
-                    // SAFETY: the probe was live in this probe context, which unregistering waits for.
-                    if !consumer.rights().kernel() && !unsafe { origin.is_usermode(id) } {
+                    if !consumer.rights().kernel() && !origin.is_usermode(id) {
                         continue;
                     }
                 }
                 Some((meant, own)) => {
-                    if meant != enabled.consumer || !consumer.takes(Some(own)) {
+                    if meant != index || !consumer.takes(Some(own)) {
                         // ERROR may fire for many clauses of a hit, and passes the enablings of others each time.
                         if progress.budget.charge(MEET) {
                             continue;
@@ -281,7 +284,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
                     }
                 }
             }
-            if !progress.budget.turn_to(enabled.consumer, || hit.table()) {
+            if !progress.budget.turn_to(index, || hit.table()) {
                 continue;
             }
             let Some(state) = consumer.state() else { continue };
@@ -467,7 +470,7 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
         let fault = Fault::number(fault).into();
         let (number, epid) = (context.state.number.into(), enabled.epid.into());
         let args = [number, epid, action as u64, offset.into(), fault, address, 0, 0, 0, 0];
-        let rules = Rules { checks: false, only: Some((enabled.consumer, Own::Error)) };
+        let rules = Rules { checks: false, only: Some((enabled.consumer as usize, Own::Error)) };
         framework.fire_apart(shared, probes, (cpu, this), id, &args, rules);
     }
 }

@@ -21,16 +21,14 @@ pub(crate) struct Surroundings<'a, H> {
     pub(crate) this: &'a PerCpu,
     pub(crate) id: u32,
     /// The provider's part of the probe, which was live in this probe context.
-    pub(crate) origin: &'a Origin,
+    pub(crate) origin: Origin<'a>,
     /// Whether the provider's `getargval` may return more arguments than the hit contains.
     pub(crate) asks: bool,
 }
 
 impl<H: Host> Names for Surroundings<'_, H> {
-    fn names(&self) -> [&[u8]; 4] {
-        // SAFETY: the probe was live in this probe context, and the result is used only in it, because `self` does not
-        // leave it.
-        unsafe { self.origin.names() }
+    fn name(&self, item: usize) -> Option<&[u8]> {
+        self.origin.name(item)
     }
 }
 
@@ -41,7 +39,7 @@ impl<H: Host> Surroundings<'_, H> {
     /// Returns `caller` or `stackdepth` from the host's stack, if the host has access to stacks.
     #[cold]
     fn of_stack(&self, which: Number) -> Option<u64> {
-        let frames = |frames: &mut [u64]| self.host.kernel().stack(self.origin.aframes, frames);
+        let frames = |frames: &mut [u64]| self.host.kernel().stack(self.origin.aframes(), frames);
         match which {
             Number::Caller => {
                 let mut first = [0];
@@ -96,9 +94,7 @@ impl<H: Host> Kernel for Surroundings<'_, H> {
         if !self.asks || index >= ARGUMENTS {
             return 0;
         }
-        // SAFETY: the probe was live in this probe context, which unregistering waits for, and the hit is one
-        // that the provider has made.
-        unsafe { self.origin.arg_value(self.id, index as i32) }
+        self.origin.arg_value(self.id, index as i32)
     }
 
     fn user_register(&self, index: u64) -> Option<u64> {

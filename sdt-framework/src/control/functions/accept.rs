@@ -2,7 +2,6 @@
 
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::Ordering;
 
 use dtrace_abi::function::{MAX_LEN, Window};
 use dtrace_abi::name::Name;
@@ -15,7 +14,6 @@ use crate::base::host::Host;
 use crate::control::error::ConsumerError;
 use crate::control::tables::Tables;
 use crate::control::{Control, find};
-use crate::registry::tables::number;
 use crate::run::consumer::ConsumerId;
 
 /// An instruction at the boundary of a function, as a consumer sends it.
@@ -141,7 +139,7 @@ impl<H: Host> Control<H> {
         let existing = tables.registry.lookup(table.provider, names);
         let existing = existing.and_then(|at| {
             let (probe, _) = tables.registry.probe(at)?;
-            Some(probe.parg.0.addr())
+            Some(probe.parg.addr())
         });
         if let Some(index) = existing {
             let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
@@ -162,10 +160,9 @@ impl<H: Host> Control<H> {
         table.text.offer(new.address, new.code, new.window);
         // First the site, because the probe may be enabled when it is created.
         table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
-        let created = tables.registry.create(table.provider, names, 0, parg);
+        let created = tables.registry.create(&mut tables.arena, table.provider, names, 0, parg);
         match created {
             Ok(at) => {
-                probe.number.store(number(at), Ordering::Relaxed);
                 probe.own(consumer);
                 self.match_created(tables, at);
                 Ok(())
@@ -196,8 +193,13 @@ impl<H: Host> Control<H> {
             return;
         }
         let is_left = |index| table.sites.probe(index).is_some_and(Probe::is_left);
-        let registry = &mut tables.registry;
-        registry.destroy_some(table.provider, |parg| is_left(parg.addr()), || self.host.sync());
+        let Tables { registry, arena, .. } = tables;
+        registry.destroy_some(
+            arena,
+            table.provider,
+            |parg| is_left(parg.addr()),
+            || self.host.sync(),
+        );
         // The op `destroy` has removed the sites from their buckets. This waits until no breakpoint handler reads them.
         self.host.sync();
         table.sites.reclaim();

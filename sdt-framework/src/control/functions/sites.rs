@@ -32,21 +32,23 @@ pub(super) struct Site {
 pub(super) struct Probe {
     /// The number of the probe while it is enabled, otherwise 0.
     pub(super) id: core::sync::atomic::AtomicU32,
-    /// The number of the probe, or 0 if this entry is free.
-    pub(super) number: AtomicU32,
-    /// The first site of the probe; in a free entry, the next free entry.
+    /// The first site of the probe; in a free entry, [`FREE`] and the next free entry.
     first: AtomicU32,
     /// The consumers that have sent it, a bit for each.
     owners: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Site>() + size_of::<Probe>() + size_of::<AtomicU32>() <= 64);
+// Beside the two, a site has one bucket at most.
+const _: () = assert!(size_of::<Site>() + size_of::<Probe>() + size_of::<AtomicU32>() <= 56);
 
 /// The largest number of consumers that can own probes.
 pub(super) const OWNERS: usize = u32::BITS as usize;
 
 /// The bit of the byte behind the instruction that marks a return.
 const IS_RETURN: u8 = 0x80;
+
+/// The bit of a probe's first link that marks a free entry.
+const FREE: u32 = 1 << 31;
 
 /// The properties of a new site.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +124,6 @@ impl Probe {
     const fn new() -> Self {
         Self {
             id: core::sync::atomic::AtomicU32::new(0),
-            number: AtomicU32::new(0),
             first: AtomicU32::new(0),
             owners: AtomicU32::new(0),
         }
@@ -170,8 +171,8 @@ unsafe impl Sync for Sites {}
 impl Sites {
     /// Allocates room for a number of sites; `None` if there is not enough memory.
     pub(super) fn new(arena: &mut Arena, sites: usize) -> Option<Self> {
-        // Links have 32 bits, so more sites could not be linked.
-        let count = u32::try_from(sites).ok()?;
+        // Links have 31 bits, so more sites could not be linked.
+        let count = u32::try_from(sites).ok().filter(|count| *count < FREE)?;
         let made = arena.slice(sites, |at| {
             let site = Site::new();
             site.next.store(if at + 1 < sites { at as u32 + 2 } else { 0 }, Ordering::Relaxed);
@@ -179,7 +180,8 @@ impl Sites {
         })?;
         let probes = arena.slice(sites, |at| {
             let probe = Probe::new();
-            probe.first.store(if at + 1 < sites { at as u32 + 2 } else { 0 }, Ordering::Relaxed);
+            let next = if at + 1 < sites { at as u32 + 2 } else { 0 };
+            probe.first.store(FREE | next, Ordering::Relaxed);
             probe
         });
         let Some(probes) = probes else {
@@ -231,7 +233,8 @@ impl Sites {
 
     /// Returns all probes with their indexes.
     pub(super) fn probes(&self) -> impl Iterator<Item = (usize, &Probe)> {
-        let is_used = |(_, probe): &(usize, &Probe)| probe.number.load(Ordering::Relaxed) != 0;
+        let is_used =
+            |(_, probe): &(usize, &Probe)| probe.first.load(Ordering::Relaxed) & FREE == 0;
         self.probes.iter().enumerate().filter(is_used)
     }
 
@@ -256,12 +259,12 @@ impl Sites {
         self.with_lists(|lists| lists.left)
     }
 
-    /// Takes a free probe, and returns its index. The caller sets its number.
+    /// Takes a free probe, and returns its index.
     pub(super) fn take_probe(&self) -> Option<usize> {
         self.with_lists(|lists| {
             let index = (lists.free_probe as usize).checked_sub(1)?;
             let probe = self.probes.get(index)?;
-            lists.free_probe = probe.first.swap(0, Ordering::Relaxed);
+            lists.free_probe = probe.first.swap(0, Ordering::Relaxed) & !FREE;
             probe.owners.store(0, Ordering::Relaxed);
             Some(index)
         })
@@ -271,8 +274,7 @@ impl Sites {
     pub(super) fn free_probe(&self, index: usize) {
         self.with_lists(|lists| {
             let Some(probe) = self.probes.get(index) else { return };
-            probe.number.store(0, Ordering::Relaxed);
-            probe.first.store(lists.free_probe, Ordering::Relaxed);
+            probe.first.store(FREE | lists.free_probe, Ordering::Relaxed);
             lists.free_probe = index as u32 + 1;
         });
     }
