@@ -5,7 +5,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use dtrace_abi::function::Window;
 use dtrace_consumer::ClientError;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_protocol::WhyNoFunction;
@@ -55,18 +54,23 @@ impl Program {
         text.data_range(address, length as u64).unwrap().unwrap().to_vec()
     }
 
-    /// Returns whether the text of a process that executes this program is that of the file.
-    pub fn is_text_of(&self, process: u32) -> bool {
-        let file = self.file();
-        let text = file.section_by_name(".text").unwrap();
+    /// Returns some bytes of the text of a process that executes this program.
+    pub fn text_of(process: u32, address: u64, length: usize) -> Vec<u8> {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
         let own = std::fs::read_link(format!("/proc/{process}/exe")).unwrap();
         let first = maps.lines().find(|line| line.ends_with(own.to_str().unwrap())).unwrap();
         let start = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
-        let mut bytes = vec![0; text.size() as usize];
+        let mut bytes = vec![0; length];
         let memory = File::open(format!("/proc/{process}/mem")).unwrap();
-        memory.read_exact_at(&mut bytes, start + text.address()).unwrap();
-        bytes == text.data().unwrap()
+        memory.read_exact_at(&mut bytes, start + address).unwrap();
+        bytes
+    }
+
+    /// Returns whether the text of a process that executes this program is that of the file.
+    pub fn is_text_of(&self, process: u32) -> bool {
+        let file = self.file();
+        let text = file.section_by_name(".text").unwrap();
+        Self::text_of(process, text.address(), text.size() as usize) == text.data().unwrap()
     }
 }
 
@@ -224,7 +228,7 @@ fn false_sites_are_refused() {
     let mut why = |build_id: &[u8], address: u64, code: &[u8]| {
         let (module, function) = ("a.out", "f");
         let is_return = false;
-        let window = Window::default();
+        let window = None;
         let site = FunctionSite { module, function, is_return, address, offset: 0, code, window };
         consumer.0.functions(build_id, &[site]).map(|refused| refused.first().map(|(_, why)| *why))
     };
