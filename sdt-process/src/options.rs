@@ -252,9 +252,9 @@ impl Options {
         config.check().map_err(StartError::Config)?;
         let consumers = config.consumers;
         let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
-        // A site of a function takes at most 48 bytes, besides the allocator's part of the tables.
+        // A site of a function takes at most 56 bytes, besides the allocator's part of the tables.
         let bytes =
-            bytes.saturating_add(self.function_sites.saturating_mul(48)).saturating_add(256);
+            bytes.saturating_add(self.function_sites.saturating_mul(56)).saturating_add(256);
         let [programs, fewer] = PROGRAMS;
         let with =
             |programs| memory(bytes.saturating_add(programs)).map(|memory| (memory, programs));

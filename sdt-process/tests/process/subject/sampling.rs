@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::ptr;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -37,32 +36,25 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The rounds that [`hot`] and [`warm`] make in a millisecond. They differ although both loops are the same: the speed of a loop depends
-/// on its place in the code.
-static PACES: LazyLock<[u64; 2]> = LazyLock::new(|| {
-    const ROUNDS: u64 = 200_000;
-    let mut fastest = [Duration::MAX; 2];
-    for _ in 0..5 {
-        for (work, fastest) in [hot, warm].into_iter().zip(&mut fastest) {
-            let start = cpu_time();
-            work(ROUNDS);
-            *fastest = (cpu_time() - start).min(*fastest);
-        }
+/// Calls `work` until this thread has spent this CPU time. Its pace is not assumed: other programs can change it at any time.
+fn spend(work: fn(u64), microseconds: u64) {
+    const ROUNDS: u64 = 20_000;
+    let end = cpu_time() + Duration::from_micros(microseconds);
+    while cpu_time() < end {
+        work(ROUNDS);
     }
-    fastest.map(|time| ROUNDS * 1_000_000 / time.as_nanos() as u64)
-});
+}
 
 /// Spends CPU time in two functions, 3 : 1. The turns have different lengths, so that the timers do not always fire in the same
 /// function.
 pub(super) fn burn(milliseconds: u64) {
-    let paces = *PACES;
     let end = cpu_time() + Duration::from_millis(milliseconds);
     let mut random = 1_u64;
     while cpu_time() < end {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let microseconds = 20 + (random >> 33) % 400;
-        hot(3 * microseconds * paces[0] / 1000);
-        warm(microseconds * paces[1] / 1000);
+        let microseconds = 200 + (random >> 33) % 400;
+        spend(hot, 3 * microseconds);
+        spend(warm, microseconds);
     }
 }
 
