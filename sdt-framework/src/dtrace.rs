@@ -93,7 +93,7 @@ impl<H: Host> Dtrace<H> {
 
     /// Returns the host.
     pub const fn host(&self) -> &H {
-        &self.0.host
+        &self.0.hits.host
     }
 
     /// Returns the free bytes for buffers and retained enablings. They can be in several pieces.
@@ -193,7 +193,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], _: Borrows) {
         let record = |id| self.0.record(id, Args::All(args));
-        with_live_id(&self.0.host, id, record, || self.0.framework().overtaken());
+        with_live_id(&self.0.hits.host, id, record, || self.0.hits.overtaken());
     }
 }
 
@@ -507,7 +507,7 @@ impl<H: Host> Dtrace<H> {
         const { assert!(COUNT <= ARGS, "a probe can have at most 10 arguments") };
         let mut all = [0; ARGS];
         all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
-        self.0.host.without_interrupts(|| self.0.record(id.get(), Args::All(&all)));
+        self.0.hits.host.without_interrupts(|| self.0.record(id.get(), Args::All(&all)));
     }
 
     /// Fires a probe with five arguments, like the kernels' `dtrace_probe`. If a program uses the sixth to the tenth, the
@@ -518,7 +518,7 @@ impl<H: Host> Dtrace<H> {
     /// # Safety
     /// If the probe's provider has a `getargval`, the provider itself makes this hit.
     pub unsafe fn probe5(&self, id: u32, args: [u64; 5]) {
-        self.0.host.without_interrupts(|| self.0.record(id, Args::Five(&args)));
+        self.0.hits.host.without_interrupts(|| self.0.record(id, Args::Five(&args)));
     }
 }
 
@@ -865,7 +865,7 @@ impl<H: Host> Tracer for Dtrace<H> {
     }
 
     fn system(&self) -> System {
-        self.0.host.kernel().system()
+        self.0.hits.host.kernel().system()
     }
 
     fn late_timers(&self) -> u32 {
@@ -971,19 +971,19 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
         if self.0.need_thread().is_ok() {
-            self.0.host.kernel().symbol(address, show);
+            self.0.hits.host.kernel().symbol(address, show);
         }
     }
 
     fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
         if self.0.need_thread().is_ok() {
-            self.0.host.kernel().symbol_named(module, name, show);
+            self.0.hits.host.kernel().symbol_named(module, name, show);
         }
     }
 
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
         if self.0.need_thread().is_ok() {
-            self.0.host.kernel().declared(index, show);
+            self.0.hits.host.kernel().declared(index, show);
         }
     }
 
@@ -1025,6 +1025,6 @@ impl<H: Host> Tracer for Dtrace<H> {
 
 impl<H: Host + fmt::Debug> fmt::Debug for Dtrace<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dtrace").field("host", &self.0.host).finish_non_exhaustive()
+        f.debug_struct("Dtrace").field("host", &self.0.hits.host).finish_non_exhaustive()
     }
 }

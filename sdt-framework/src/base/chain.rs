@@ -17,9 +17,15 @@ impl Link {
         Self(AtomicU32::new(0))
     }
 
-    /// Returns the index. Acquire, with the Release of `set`: the node and its successors are initialised.
+    /// Returns the index.
     fn get(&self) -> Option<usize> {
-        (self.0.load(Ordering::Acquire) as usize).checked_sub(1)
+        (self.raw() as usize).checked_sub(1)
+    }
+
+    /// Returns the link as a number. Acquire, with the Release of `set`: the node and its successors are initialised.
+    #[inline(always)]
+    fn raw(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
     }
 
     fn set(&self, node: Option<usize>) {
@@ -64,7 +70,8 @@ impl<T: Copy> Node<T> {
 #[derive(Debug)]
 pub(crate) struct Walk<'n, T> {
     nodes: &'n [Node<T>],
-    at: Option<usize>,
+    /// The link to the next node.
+    at: u32,
 }
 
 impl<T: Copy> Iterator for Walk<'_, T> {
@@ -72,11 +79,12 @@ impl<T: Copy> Iterator for Walk<'_, T> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<(usize, T)> {
-        let index = self.at?;
+        // At the end of the chain this is larger than every index.
+        let index = self.at.wrapping_sub(1) as usize;
         let node = self.nodes.get(index)?;
         // SAFETY: `append` requires that a linked node is filled, and `fill` must not be called while a walk can reach the node.
         let body = node.body.with(|body| unsafe { (*body).assume_init() });
-        self.at = node.next.get();
+        self.at = node.next.raw();
         Some((index, body))
     }
 }
@@ -103,7 +111,7 @@ impl Chain {
     /// The walk can miss a node that is appended during the walk, and can return one that is unlinked during the walk.
     #[inline(always)]
     pub(crate) fn walk<'n, T: Copy>(&self, nodes: &'n [Node<T>]) -> Walk<'n, T> {
-        Walk { nodes, at: self.first.get() }
+        Walk { nodes, at: self.first.raw() }
     }
 
     /// Appends a node that has been filled.

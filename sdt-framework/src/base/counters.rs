@@ -71,11 +71,30 @@ impl Work {
     }
 }
 
-/// The numbers of records and drops of a hit.
+/// How the result of a clause counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Counted {
+    /// Its consumer has timed out.
+    Nothing = 0,
+    Record = 1,
+    /// There was no room for its record, or a fault stopped it.
+    Drop = 1 << 32,
+    /// Its predicate was false. In a sum, this only changes the highest bit.
+    False = 1 << 63,
+}
+
+/// The sum of the results of a hit's clauses: the number of records (the lower half), the number of drops (the next 31 bits), and
+/// a bit without meaning.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Tally {
-    pub(crate) records: u32,
-    pub(crate) drops: u32,
+pub(crate) struct Tally(u64);
+
+impl Tally {
+    /// Counts the result of a clause.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, counted: Counted) {
+        self.0 = self.0.wrapping_add(counted as u64);
+    }
 }
 
 /// A guard: the CPU is in probe context until it is dropped, also by a panic in a function of the host.
@@ -203,15 +222,16 @@ impl PerCpu {
 
     /// Counts a hit with its result; `None` for an id that no probe has. Called [in probe context](Self::enter).
     pub(crate) fn count(&self, tally: Option<Tally>) {
-        let Some(Tally { records, drops }) = tally else {
+        let Some(Tally(tally)) = tally else {
             return bump(&self.unknown, 1);
         };
+        let tally = tally & !(Counted::False as u64);
         bump(&self.hits, 1);
-        if records == 0 && drops == 0 {
+        if tally == 0 {
             return bump(&self.unclaimed, 1);
         }
-        bump(&self.records, records);
-        bump(&self.drops, drops);
+        bump(&self.records, tally as u32);
+        bump(&self.drops, (tally >> 32) as u32);
     }
 }
 

@@ -67,7 +67,7 @@ impl<H: Host> Control<H> {
         let consumer = find(self.shared().ok()?, id).ok()?.1;
         consumer.restrict(rights);
         if let Some(state) = consumer.state() {
-            state.time_out_after(self.host.timestamp());
+            state.time_out_after(self.hits.host.timestamp());
         }
         Some(id)
     }

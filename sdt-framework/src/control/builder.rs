@@ -257,7 +257,7 @@ impl<'o> Builder<'o> {
             size => size.next_multiple_of(4),
         };
         let speculates = self.speculates || self.asks;
-        Ok(Layout { size, tuple: self.tuple as u32, speculates, ..Layout::EMPTY })
+        Ok(Layout::new(size, self.tuple as u32, speculates))
     }
 }
 

@@ -199,7 +199,7 @@ impl Map {
             programs::Note::Clause(clause) => {
                 let (at, count) = descriptions(&mut clause.data(), clause.data().count())?;
                 let (kind, id) = (NoteKind::Clause as u32, self.clause(clause));
-                Note { kind, id, at, count, size: clause.layout.size, ..empty }
+                Note { kind, id, at, count, size: clause.layout.size(), ..empty }
             }
             programs::Note::Aggregation(clause, of) => {
                 let all = || clause.tuple(of);

@@ -175,7 +175,7 @@ impl<H: Host> Control<H> {
     ) -> u32 {
         let count = self.in_batch(|| unlink(tables, consumer, which));
         if tables.ecbs.has_retired() {
-            self.host.sync();
+            self.hits.host.sync();
             tables.ecbs.reclaim();
         }
         count

@@ -37,9 +37,9 @@ impl<H: Host> Control<H> {
     }
 
     fn for_each_enabled(&self, op: impl Fn(&Source) -> Option<Notify>) {
-        let Some((shared, live)) = self.memory.get() else { return };
-        self.host.without_interrupts(|| {
-            let _in_probe = shared.cpus.get(self.host.cpu()).map(PerCpu::occupy);
+        let Some((shared, live)) = self.hits.memory.get() else { return };
+        self.hits.host.without_interrupts(|| {
+            let _in_probe = shared.cpus.get(self.hits.host.cpu()).map(PerCpu::occupy);
             live.for_each_enabled(|id, origin| {
                 if let Some(source) = origin.source()
                     && let Some(op) = op(source)

@@ -30,6 +30,7 @@ use self::functions::table::Functions;
 use self::profile::Profiles;
 use self::tables::Tables;
 use crate::base::arena::Arena;
+use crate::base::chain::Node;
 use crate::base::context::{Contexts, ProbeContext};
 use crate::base::counters::{Counters, PerCpu};
 use crate::base::host::{Host, Mutex};
@@ -37,8 +38,7 @@ use crate::base::sync::{AtomicCount, widen};
 use crate::base::word::Word;
 use crate::registry::live::Live;
 use crate::run::consumer::{Consumer, ConsumerId};
-use crate::run::fire::{Args, Enabled, Found, Framework, Probes, Shared};
-use crate::run::own::OwnProbes;
+use crate::run::fire::{Args, Enabled, Found, Hits, Probes, Shared};
 
 mod anonymous;
 pub(crate) mod arguments;
@@ -75,17 +75,14 @@ pub(crate) mod tracer;
 
 /// The state of a framework and the functions of the facade. Probe context calls only the functions that state it.
 pub(crate) struct Control<H: Host> {
-    pub(crate) host: H,
+    /// The host, the probes, and all that hits read and write.
+    pub(crate) hits: Hits<H, Live<Enabled>>,
     /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
     /// Taken before `tables`.
     registration: Mutex<H, ()>,
     /// The framework's lock (DTrace's `dtrace_lock`), held over all other ops outside probe context.
     tables: Mutex<H, Tables>,
-    memory: spin::Once<(Shared, Live<Enabled>)>,
-    stray: AtomicCount,
     missed: AtomicCount,
-    /// The probes of the provider `dtrace`.
-    own: OwnProbes,
     /// The provider `profile`.
     profile: Profiles,
     /// The provider `fbt`.
@@ -102,8 +99,12 @@ impl Probes for Live<Enabled> {
             predicate: probe.predicate(),
             consumers: probe.consumers(),
             chain: probe.chain(),
-            nodes: self.nodes(),
         })
+    }
+
+    #[inline(always)]
+    fn nodes(&self) -> &[Node<Enabled>] {
+        self.nodes()
     }
 }
 
@@ -117,13 +118,10 @@ impl<H: Host> Control<H> {
     /// Creates a framework without memory.
     pub(crate) const fn new(host: H) -> Self {
         Self {
-            host,
+            hits: Hits::new(host),
             registration: Mutex::<H, _>::new(()),
             tables: Mutex::<H, _>::new(Tables::none()),
-            memory: spin::Once::new(),
-            stray: AtomicCount::new(0),
             missed: AtomicCount::new(0),
-            own: OwnProbes::new(),
             profile: Profiles::new(),
             functions: Functions::new(),
         }
@@ -137,14 +135,14 @@ impl<H: Host> Control<H> {
     ) -> Result<(), InitError> {
         config.check()?;
         // This also refuses in probe context, which does not exist before `init`.
-        if self.memory.is_completed() {
+        if self.hits.memory.is_completed() {
             return Err(InitError::Ready);
         }
         let mut tables = self.tables.lock();
-        if self.memory.is_completed() {
+        if self.hits.memory.is_completed() {
             return Err(InitError::Ready);
         }
-        let (cpus, given) = (self.host.cpus(), memory.len());
+        let (cpus, given) = (self.hits.host.cpus(), memory.len());
         let too_small = InitError::TooSmall { needed: config.tables::<H>(cpus), given };
         if given < config.tables::<H>(cpus) {
             return Err(too_small);
@@ -157,15 +155,15 @@ impl<H: Host> Control<H> {
         let Tables { map, registry, .. } = &mut *tables;
         map.begin(head, end, cpus, &registry.live().layout());
         // SAFETY: the flags are those of this framework, allocated above.
-        unsafe { self.host.contexts(Contexts::new(shared.cpus)) };
+        unsafe { self.hits.host.contexts(Contexts::new(shared.cpus)) };
         let live = tables.registry.live();
-        self.memory.call_once(|| (shared, live));
+        self.hits.memory.call_once(|| (shared, live));
         Ok(())
     }
 
     /// Returns the data of hits, after `init`.
     fn shared(&self) -> Result<&Shared, ConsumerError> {
-        self.memory.get().map(|(shared, _)| shared).ok_or(ConsumerError::NotReady)
+        self.hits.memory.get().map(|(shared, _)| shared).ok_or(ConsumerError::NotReady)
     }
 
     fn consumers(&self) -> &[Consumer] {
@@ -175,20 +173,13 @@ impl<H: Host> Control<H> {
     /// Refuses in probe context.
     pub(crate) fn need_thread(&self) -> Result<(), ProbeContext> {
         let Ok(shared) = self.shared() else { return Ok(()) };
-        Contexts::new(shared.cpus).need_thread(|| self.host.cpu())
-    }
-
-    /// Returns the part of the framework that records hits. Probe context.
-    #[inline(always)]
-    pub(crate) fn framework(&self) -> Framework<'_, H, Live<Enabled>> {
-        let memory = self.memory.get().map(|(shared, live)| (shared, live));
-        Framework { host: &self.host, own: &self.own, stray: &self.stray, memory }
+        Contexts::new(shared.cpus).need_thread(|| self.hits.host.cpu())
     }
 
     /// Records a hit. Probe context, with interrupts off.
     #[inline(never)]
     pub(crate) fn record(&self, id: u32, args: Args<'_>) {
-        self.framework().record(id, args);
+        self.hits.record(id, args);
     }
 
     /// Returns the number of CPUs.
@@ -206,16 +197,16 @@ impl<H: Host> Control<H> {
 
     /// Counts a hit that the host cannot record. Callable anywhere.
     pub(crate) fn count_stray(&self) {
-        self.stray.fetch_add(1, Ordering::Relaxed);
+        self.hits.stray.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the counters. Callable anywhere.
     pub(crate) fn counters(&self) -> Counters {
         let cpus = self.shared().map_or(&[][..], |shared| shared.cpus);
         Counters {
-            stray: widen(self.stray.load(Ordering::Relaxed)),
+            stray: widen(self.hits.stray.load(Ordering::Relaxed)),
             missed: widen(self.missed.load(Ordering::Relaxed)),
-            longest_sync: self.host.longest_sync(),
+            longest_sync: self.hits.host.longest_sync(),
             ..Counters::of(cpus)
         }
     }

@@ -49,7 +49,7 @@ impl<H: Host> Control<H> {
         self.remove(&mut tables, index, |_, _| true);
         self.forget_functions(&mut tables, index);
         consumer.close();
-        self.host.sync();
+        self.hits.host.sync();
         // SAFETY: the consumer has stopped, and `sync` has since waited until every CPU was outside probe context.
         unsafe { consumer.give_state(None) };
         if let Some(mut session) = tables.sessions.get_mut(index).and_then(Option::take) {

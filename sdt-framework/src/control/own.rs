@@ -22,11 +22,11 @@ const ATTRIBUTES: ProviderAttr = ProviderAttr {
 impl<H: Host> Control<H> {
     /// [`Dtrace::register_own`](crate::Dtrace::register_own).
     pub(crate) fn register_own(&self) -> Result<(), FrameworkError> {
-        if !self.own.claim() {
+        if !self.hits.own.claim() {
             return Err(FrameworkError::Busy);
         }
         let first = self.create_own();
-        self.own.set(first.as_ref().ok().copied());
+        self.hits.own.set(first.as_ref().ok().copied());
         first.map(drop)
     }
 

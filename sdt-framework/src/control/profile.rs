@@ -279,19 +279,19 @@ impl<H: Host> Control<H> {
         timer.is_new.store(on, Ordering::Relaxed);
         if timer.everywhere.load(Ordering::Relaxed) {
             let interval = on.then(|| timer.interval.get());
-            let is_sampled = self.host.sample_threads(index, interval);
+            let is_sampled = self.hits.host.sample_threads(index, interval);
             timer.is_sampled.store(is_sampled, Ordering::Relaxed);
         } else {
             timer.is_sampled.store(false, Ordering::Relaxed);
         }
         // Release: a CPU that sees the timer enabled also sees its interval, deadlines and flags.
         timer.is_enabled.store(on, Ordering::Release);
-        self.host.timers_changed();
+        self.hits.host.timers_changed();
     }
 
     /// Sets the first deadline of a timer on each CPU: one interval from now.
     fn wind(&self, profile: &Profile, index: usize, timer: &Timer) {
-        let first = self.host.timestamp().saturating_add(timer.interval.get());
+        let first = self.hits.host.timestamp().saturating_add(timer.interval.get());
         profile.of(index).iter().for_each(|deadline| deadline.set(first));
     }
 
@@ -311,7 +311,7 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::late_timers`](crate::Dtrace::late_timers).
     pub(crate) fn late_timers(&self) -> u32 {
         let Some(profile) = self.profile.get() else { return 0 };
-        let now = self.host.timestamp();
+        let now = self.hits.host.timestamp();
         let is_overdue = |deadline: &Word| deadline.get().saturating_add(LATE) < now;
         // A host may have room for more CPUs than there are. A CPU without any hit may not exist.
         let exists = |cpu: usize| {
@@ -336,8 +336,8 @@ impl<H: Host> Control<H> {
     /// [`Dtrace::tick`](crate::Dtrace::tick).
     pub(crate) fn tick(&self, kernel_pc: u64, process_pc: u64) -> Option<u64> {
         let profile = self.profile.get()?;
-        self.host.without_interrupts(|| {
-            let cpu = self.host.cpu();
+        self.hits.host.without_interrupts(|| {
+            let cpu = self.hits.host.cpu();
             let mut next: Option<u64> = None;
             for (index, timer) in profile.timers.iter().enumerate() {
                 let here = cpu == 0 || timer.everywhere.load(Ordering::Relaxed);
@@ -348,7 +348,7 @@ impl<H: Host> Control<H> {
                     continue;
                 }
                 let Some(deadline) = profile.of(index).get(cpu) else { continue };
-                let (now, mut due) = (self.host.timestamp(), deadline.get());
+                let (now, mut due) = (self.hits.host.timestamp(), deadline.get());
                 if now >= due {
                     let late = now - due;
                     // Skips the deadlines that have passed.
@@ -373,7 +373,7 @@ impl<H: Host> Control<H> {
         let Some(timer) = self.profile.get().and_then(|profile| profile.timers.get(timer)) else {
             return;
         };
-        self.host.without_interrupts(|| {
+        self.hits.host.without_interrupts(|| {
             let is_on = timer.is_enabled.load(Ordering::Acquire);
             if is_on
                 && timer.is_sampled.load(Ordering::Relaxed)

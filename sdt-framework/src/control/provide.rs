@@ -81,7 +81,7 @@ impl<H: Host> Control<H> {
         // `dtrace_opens`.
         let is_open = self.consumers().iter().any(Consumer::is_open);
         let Tables { registry, arena, .. } = &mut *tables;
-        registry.unregister(arena, provider, is_open, || self.host.sync())
+        registry.unregister(arena, provider, is_open, || self.hits.host.sync())
     }
 
     /// [`Dtrace::probe_lookup`](crate::Dtrace::probe_lookup).
@@ -147,7 +147,7 @@ impl<H: Host> Control<H> {
         let mut tables = self.tables.lock();
         let Tables { registry, arena, .. } = &mut *tables;
         let at = registry.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        Ok(registry.destroy_of_provider(arena, at, || self.host.sync()))
+        Ok(registry.destroy_of_provider(arena, at, || self.hits.host.sync()))
     }
 
     /// [`Dtrace::probe_arg`](crate::Dtrace::probe_arg).
@@ -176,13 +176,13 @@ impl<H: Host> Control<H> {
     pub(crate) fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
         let _registration = self.registration.lock();
         let Tables { registry, arena, .. } = &mut *self.tables.lock();
-        registry.destroy_module(arena, module, || self.host.sync())
+        registry.destroy_module(arena, module, || self.hits.host.sync())
     }
 
     /// Destroys a probe unless a consumer has enabled it; returns whether it was destroyed.
     pub(super) fn destroy_unless_enabled(&self, id: ProbeId) -> bool {
         let Tables { registry, arena, .. } = &mut *self.tables.lock();
-        registry.destroy_unless_enabled(arena, id, || self.host.sync())
+        registry.destroy_unless_enabled(arena, id, || self.hits.host.sync())
     }
 
     /// Calls the op `provide` of all providers, so that they create the probes for a description before it is matched

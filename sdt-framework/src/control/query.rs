@@ -120,7 +120,7 @@ impl<H: Host> Control<H> {
         // SAFETY: the consumer is open and the framework is locked, so `close` does not free the clause meanwhile.
         let clause = unsafe { clause.as_ref() };
         let records = list(clause.data(), skip, into);
-        let size = clause.layout.size;
+        let size = clause.layout.size();
         Ok(Some(EprobeDesc { epid, probe, uarg: clause.uarg, size, records }))
     }
 
@@ -185,7 +185,7 @@ impl<H: Host> Control<H> {
         }
         let found = consumer.state().and_then(|of| Some((of, of.here(cpu)?)));
         let Some((state, here)) = found else { return Ok(Snapshot::default()) };
-        let now = || self.host.timestamp();
+        let now = || self.hits.host.timestamp();
         // Restarts the timeout: to read a large buffer over a slow line can take longer than the timeout.
         state.hear(now());
         match which {
@@ -218,13 +218,13 @@ impl<H: Host> Control<H> {
                 // necessary.
                 here.half_filled.store(0, Ordering::Relaxed);
                 // SAFETY: with the framework locked this is the one reader.
-                unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };
+                unsafe { here.records.switch(|of| of.restart(), || self.hits.host.sync()) };
             } else {
-                self.host.sync();
+                self.hits.host.sync();
             }
         } else if !switches && activity == Activity::Killed {
             // Other CPUs may have been recording for a consumer that has just timed out.
-            self.host.sync();
+            self.hits.host.sync();
         }
         let timestamp = switched.get();
         let clean = |of: &mut RecordBuffer| {
@@ -268,7 +268,7 @@ impl<H: Host> Control<H> {
         if at == 0 {
             switched.set(now());
             // SAFETY: with the framework locked this is the one reader.
-            unsafe { here.aggregated.switch(|of| of.restart(), || self.host.sync()) };
+            unsafe { here.aggregated.switch(|of| of.restart(), || self.hits.host.sync()) };
         }
         let timestamp = switched.get();
         // SAFETY: with the framework locked this is the only reader, and `switch` above has called `sync`.
@@ -294,7 +294,7 @@ impl<H: Host> Control<H> {
             ..Status::default()
         };
         let Some(state) = consumer.state() else { return Ok(status) };
-        state.hear(self.host.timestamp());
+        state.hear(self.hits.host.timestamp());
         // SAFETY: the framework is locked.
         unsafe { self.clean(state) };
         let drops = state.memory.dynamic.drops();
@@ -320,9 +320,9 @@ impl<H: Host> Control<H> {
     /// # Safety
     /// The framework is locked.
     pub(super) unsafe fn clean(&self, state: &RunState) {
-        state.memory.dynamic.clean(|| self.host.sync());
+        state.memory.dynamic.clean(|| self.hits.host.sync());
         if state.begin_cleaning() {
-            self.host.sync();
+            self.hits.host.sync();
             // SAFETY: the framework is locked, so no other thread cleans; and `sync` has waited for every CPU to leave
             // probe context since `begin_cleaning`.
             unsafe { state.clean(None) };

@@ -40,7 +40,7 @@ impl<H: Host> Control<H> {
         let mut tables = self.tables.lock();
         let (index, consumer) = find(self.shared()?, id)?;
         if !matches!(consumer.activity(), Activity::Inactive | Activity::Stopped) {
-            return Ok(self.host.without_interrupts(|| self.host.cpu()));
+            return Ok(self.hits.host.without_interrupts(|| self.hits.host.cpu()));
         }
         self.prepare(&mut tables, id, index, consumer)?;
         consumer.set_activity(Activity::Warmup);
@@ -52,7 +52,7 @@ impl<H: Host> Control<H> {
 
     fn fire_own(&self, own: Own, consumer: usize, id: ConsumerId) -> usize {
         let args = [id.get().into(), 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        self.framework().fire_own(own, consumer, &args)
+        self.hits.fire_own(own, consumer, &args)
     }
 
     /// Allocates the state of a consumer's run, if it has clauses and no state yet.
@@ -63,13 +63,13 @@ impl<H: Host> Control<H> {
         index: usize,
         consumer: &Consumer,
     ) -> Result<(), ConsumerError> {
-        let now = self.host.timestamp();
+        let now = self.hits.host.timestamp();
         if let Some(state) = consumer.state() {
             state.hear(now);
             return Ok(());
         }
         let (usual, share) = (tables.buffer, tables.share);
-        let (cpus, costs) = (self.cpus(), self.host.kernel().costs());
+        let (cpus, costs) = (self.cpus(), self.hits.host.kernel().costs());
         let Tables { arena, sessions, map, .. } = tables;
         let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
         let session = session.ok_or(ConsumerError::NotOpen(id))?;
@@ -95,15 +95,15 @@ impl<H: Host> Control<H> {
     pub(crate) fn stop(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
         let _tables = self.tables.lock();
         let (index, consumer) = find(self.shared()?, id)?;
-        let mut cpu = self.host.without_interrupts(|| self.host.cpu());
+        let mut cpu = self.hits.host.without_interrupts(|| self.hits.host.cpu());
         if matches!(consumer.activity(), Activity::Active | Activity::Draining) {
             consumer.set_activity(Activity::Draining);
-            self.host.sync();
+            self.hits.host.sync();
             consumer.change_activity(Activity::Draining, Activity::Cooldown);
             cpu = self.fire_own(Own::End, index, id);
             consumer.change_activity(Activity::Cooldown, Activity::Stopped);
         }
-        self.host.sync();
+        self.hits.host.sync();
         Ok(cpu)
     }
 }

@@ -24,6 +24,30 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// The largest number of bytes that are read at a time.
     pub(crate) const SIZE: usize = 32;
+
+    /// Returns the byte at an address that the cursor contains.
+    #[inline(always)]
+    fn byte(&self, address: u64) -> Result<u8, Stop> {
+        let at = address.wrapping_sub(self.start) as usize;
+        self.bytes.get(at).copied().ok_or(bad_address(address))
+    }
+}
+
+/// Returns the position of the first zero.
+#[inline(always)]
+fn nul(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest bit that is set belongs to the first zero byte.
+        let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
+        if zeros != 0 {
+            return Some(index * 8 + (zeros.trailing_zeros() / 8) as usize);
+        }
+    }
+    let found = rest.iter().position(|byte| *byte == 0)?;
+    Some(words.len() * 8 + found)
 }
 
 const fn bad_address(address: u64) -> Stop {
@@ -59,11 +83,10 @@ impl<K: Kernel> Firing<'_, K> {
     #[inline]
     pub(crate) fn byte(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
         self.charge(BYTE)?;
-        let at = address.wrapping_sub(cursor.start);
-        if at >= cursor.length {
+        if address.wrapping_sub(cursor.start) >= cursor.length {
             return self.fill(cursor, address);
         }
-        cursor.bytes.get(at as usize).copied().ok_or(bad_address(address))
+        cursor.byte(address)
     }
 
     /// Returns the bytes of the cursor from an address on, at least one. Reads them if the cursor does not contain the address.
@@ -87,18 +110,19 @@ impl<K: Kernel> Firing<'_, K> {
             let start = address & !(most - 1);
             if self.load_kernel(start, &mut cursor.bytes).is_ok() {
                 (cursor.start, cursor.length) = (start, most);
-                return self.byte(cursor, address);
+                return cursor.byte(address);
             }
-        } else if self.own_length(address) == Some(0) {
-            // The address is the end of the object. A string that fills its variable has no NUL, and ends here.
-            (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
-            return Ok(0);
         } else if let Some(length) = self.own_length(address) {
+            if length == 0 {
+                // The address is the end of the object. A string that fills its variable has no NUL, and ends here.
+                (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
+                return Ok(0);
+            }
             let length = length.min(most);
             if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
                 self.load_own(address, bytes).ok_or(bad_address(address))?;
                 cursor.length = length;
-                return self.byte(cursor, address);
+                return cursor.byte(address);
             }
         }
         let mut byte = [0];
@@ -314,7 +338,7 @@ impl<K: Kernel> Firing<'_, K> {
         while at < most {
             let line = self.line(&mut cursor, from.wrapping_add(at))?;
             let line = line.get(..(most - at).min(line.len() as u64) as usize).unwrap_or_default();
-            let end = line.iter().position(|&byte| byte == 0);
+            let end = nul(line);
             let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
             self.write(to.wrapping_add(at), line)?;
             if let Some(end) = end {
@@ -340,7 +364,7 @@ impl<K: Kernel> Firing<'_, K> {
         let mut at = 0;
         while at < limit {
             let line = self.line(&mut cursor, address.wrapping_add(at))?;
-            if let Some(end) = line.iter().position(|&byte| byte == 0) {
+            if let Some(end) = nul(line) {
                 return Ok(limit.min(at + end as u64));
             }
             at += line.len() as u64;
@@ -453,15 +477,35 @@ impl<K: Kernel> Firing<'_, K> {
     ///
     /// A fault if the memory cannot be read, or if the consumer may not read it.
     pub fn fetch_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Stop> {
+        self.read_string(address, into.len(), |_, at, piece| {
+            let to = into.get_mut(at..).unwrap_or_default();
+            to.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            Ok(())
+        })
+    }
+
+    /// Reads a string of at most this number of bytes, and calls `put` with the position and the bytes of each piece, in order.
+    /// Returns the number of bytes, with the NUL if the string has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch_string`](Self::fetch_string), and those of `put`.
+    #[inline(always)]
+    pub(crate) fn read_string(
+        &mut self,
+        address: u64,
+        most: usize,
+        mut put: impl FnMut(&Self, usize, &[u8]) -> Result<(), Stop>,
+    ) -> Result<usize, Stop> {
         let mut cursor = Cursor::default();
         let mut at = 0;
-        while let Some(rest @ [_, ..]) = into.get_mut(at..) {
+        while at < most {
             let line = self.line(&mut cursor, address.wrapping_add(at as u64))?;
-            let end = line.iter().position(|&byte| byte == 0);
-            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
-            let copied = rest.len().min(line.len());
-            rest.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
-            at += copied;
+            let line = line.get(..most - at).unwrap_or(line);
+            let end = nul(line);
+            let piece = end.and_then(|end| line.get(..=end)).unwrap_or(line);
+            put(self, at, piece)?;
+            at += piece.len();
             if end.is_some() {
                 break;
             }

@@ -288,9 +288,13 @@ impl<'a> Dynamic<'a> {
                     now = next;
                     continue;
                 }
-                if self.is_hashed(chunk, key) {
+                if let [hash, sizes, rest @ ..] = self.words(chunk)
+                    && hash.get() == key.hash
+                {
                     take(work, key.words.len() as u32)?;
-                    if self.is(chunk, key) {
+                    if sizes.get() as u32 as usize == key.words.len()
+                        && rest.iter().zip(key.words).all(|(word, key)| word.get() == *key)
+                    {
                         return Ok(Some(Found::Chunk(chunk)));
                     }
                 }
@@ -298,17 +302,6 @@ impl<'a> Dynamic<'a> {
             }
             return Ok(Some(Found::None(first, bucket)));
         }
-    }
-
-    fn is_hashed(&self, chunk: u32, key: Key<'_>) -> bool {
-        self.words(chunk).first().is_some_and(|hash| hash.get() == key.hash)
-    }
-
-    fn is(&self, chunk: u32, key: Key<'_>) -> bool {
-        let [hash, sizes, rest @ ..] = self.words(chunk) else { return false };
-        hash.get() == key.hash
-            && sizes.get() as u32 as usize == key.words.len()
-            && rest.iter().zip(key.words).all(|(word, key)| word.get() == *key)
     }
 
     /// Takes a chunk and writes keys and zeroes into it.
@@ -483,9 +476,14 @@ impl<'a> Dynamic<'a> {
 
 /// Subtracts units of work from the budget.
 fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
-    let left = work.checked_sub(units);
-    *work = left.unwrap_or(0);
-    left.map(drop).ok_or(Endless)
+    match work.checked_sub(units) {
+        Some(left) => *work = left,
+        None => {
+            *work = 0;
+            return Err(Endless);
+        }
+    }
+    Ok(())
 }
 
 /// Increments a counter. This needs no atomic read-modify-write, because only one CPU writes the counter.

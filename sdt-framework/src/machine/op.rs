@@ -130,6 +130,27 @@ pub(crate) enum Cond {
     LessEqualUnsigned,
 }
 
+impl Cond {
+    /// Returns the [orders](Compared::order) for which a branch with this condition is taken: the bit of each order is set.
+    pub(crate) const fn orders(self) -> u8 {
+        const EQUAL: u8 = 0xf0;
+        const NEGATIVE: u8 = 0xcc;
+        const BELOW: u8 = 0xaa;
+        match self {
+            Self::Equal => EQUAL,
+            Self::NotEqual => !EQUAL,
+            Self::Greater => !EQUAL & !NEGATIVE,
+            Self::GreaterUnsigned => !EQUAL & !BELOW,
+            Self::GreaterEqual => !NEGATIVE,
+            Self::GreaterEqualUnsigned => !BELOW,
+            Self::Less => NEGATIVE,
+            Self::LessUnsigned => BELOW,
+            Self::LessEqual => EQUAL | NEGATIVE,
+            Self::LessEqualUnsigned => EQUAL | BELOW,
+        }
+    }
+}
+
 /// The last comparison: two numbers that have the same order as the compared values. Branches only test their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compared(u64, u64);
@@ -157,24 +178,20 @@ impl Compared {
         }
     }
 
-    /// Returns whether a branch with this condition is taken. As in dtrace.c, the sign of the difference decides, even if the
-    /// difference overflows.
+    /// Returns the order of the numbers, from 0 to 7: bit 2 is set if they are equal, bit 1 if their difference is negative, bit 0
+    /// if the first one is below the second one. As in dtrace.c, the sign of the difference decides, even if the difference
+    /// overflows.
     #[inline(always)]
-    pub(crate) const fn is(self, cond: Cond) -> bool {
+    pub(crate) const fn order(self) -> u32 {
         let Self(one, other) = self;
         let is_negative = (one.wrapping_sub(other) as i64) < 0;
-        match cond {
-            Cond::Equal => one == other,
-            Cond::NotEqual => one != other,
-            Cond::Greater => one != other && !is_negative,
-            Cond::GreaterUnsigned => one > other,
-            Cond::GreaterEqual => !is_negative,
-            Cond::GreaterEqualUnsigned => one >= other,
-            Cond::Less => is_negative,
-            Cond::LessUnsigned => one < other,
-            Cond::LessEqual => one == other || is_negative,
-            Cond::LessEqualUnsigned => one <= other,
-        }
+        ((one == other) as u32) << 2 | (is_negative as u32) << 1 | (one < other) as u32
+    }
+
+    /// Returns whether a branch with this condition is taken.
+    #[inline(always)]
+    pub(crate) const fn is(self, cond: Cond) -> bool {
+        cond.orders() >> self.order() & 1 != 0
     }
 }
 

@@ -6,7 +6,7 @@ use dtrace_abi::fault::Fault;
 
 use super::failure::Stop;
 use super::memory::Access;
-use super::op::{Compared, Cond, Op, Reg, Slot};
+use super::op::{Compared, Op, Reg, Slot};
 use super::validate::Program;
 use crate::kernel::{Kernel, Number};
 
@@ -14,17 +14,13 @@ use crate::kernel::{Kernel, Number};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Simple {
     Constant(u64),
-    /// An argument of the probe.
-    Arg(u8),
-    /// Readable for all consumers that may trace processes.
-    Process(Number),
+    Given(Given),
 }
 
 impl Simple {
     /// Returns whether the computation may call the kernel.
     pub(crate) const fn asks(self) -> bool {
-        // A hit contains at least five arguments.
-        matches!(self, Self::Process(_) | Self::Arg(5..))
+        matches!(self, Self::Given(given) if given.asks())
     }
 
     /// Returns the number. A fault belongs to the first instruction of the program.
@@ -37,6 +33,36 @@ impl Simple {
     ) -> Result<u64, Stop> {
         match self {
             Self::Constant(value) => Ok(value),
+            Self::Given(given) => given.get(args, kernel, access),
+        }
+    }
+}
+
+/// A number that the hit or the kernel supplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// An argument of the probe.
+    Arg(u8),
+    /// Readable for all consumers that may trace processes.
+    Process(Number),
+}
+
+impl Given {
+    /// Returns whether the computation may call the kernel.
+    const fn asks(self) -> bool {
+        // A hit contains at least five arguments.
+        matches!(self, Self::Process(_) | Self::Arg(5..))
+    }
+
+    /// Returns the number. A fault belongs to the first instruction of the program.
+    #[inline(always)]
+    fn get(
+        self,
+        args: &[u64],
+        kernel: &(impl Kernel + ?Sized),
+        access: &Access,
+    ) -> Result<u64, Stop> {
+        match self {
             Self::Arg(index) => argument(args, kernel, access, index.into()),
             Self::Process(number) if access.process => {
                 kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation))
@@ -61,14 +87,13 @@ pub(crate) fn argument(
     Ok(brought.copied().unwrap_or_else(|| kernel.argument(index)))
 }
 
-/// A predicate that compares a [`Simple`] number with a constant.
+/// A predicate that compares a [`Given`] number with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guard {
-    what: Simple,
-    cond: Cond,
     value: u64,
-    /// The values of the predicate if the comparison is true, and if it is false.
-    results: [bool; 2],
+    what: Given,
+    /// The [orders](Compared::order) of the number and `value` for which the predicate is true: the bit of each order is set.
+    orders: u8,
 }
 
 impl Guard {
@@ -86,8 +111,7 @@ impl Guard {
         access: &Access,
     ) -> Result<bool, Stop> {
         let found = self.what.get(args, kernel, access)?;
-        let [holds, fails] = self.results;
-        Ok(if Compared::numbers(found, self.value).is(self.cond) { holds } else { fails })
+        Ok(self.orders >> Compared::numbers(found, self.value).order() & 1 != 0)
     }
 }
 
@@ -101,8 +125,10 @@ impl Program<'_> {
             [Slot(Op::ReturnSet(value)), ..] => Some(Simple::Constant(value)),
             // `printf` without arguments.
             [Slot(Op::Ret(Reg::ZERO)), ..] => Some(Simple::Constant(0)),
-            [Slot(Op::ReturnArg(index)), ..] => Some(Simple::Arg(index)),
-            [Slot(Op::ReturnBuiltin(variable)), ..] => number(variable).map(Simple::Process),
+            [Slot(Op::ReturnArg(index)), ..] => Some(Simple::Given(Given::Arg(index))),
+            [Slot(Op::ReturnBuiltin(variable)), ..] => {
+                Some(Simple::Given(Given::Process(number(variable)?)))
+            }
             _ => None,
         }
     }
@@ -111,8 +137,8 @@ impl Program<'_> {
     pub(crate) fn guard(&self) -> Option<Guard> {
         let [Slot(first), Slot(second), ..] = self.ops else { return None };
         let (what, from) = match *first {
-            Op::Arg(index, d) => (Simple::Arg(index), d),
-            Op::Builtin(variable, d) => (Simple::Process(number(variable)?), d),
+            Op::Arg(index, d) => (Given::Arg(index), d),
+            Op::Builtin(variable, d) => (Given::Process(number(variable)?), d),
             _ => return None,
         };
         let Op::SetCompareBranch(one, other, cond, to, value) = *second else { return None };
@@ -122,8 +148,13 @@ impl Program<'_> {
             Slot(Op::Ret(Reg::ZERO)) => Some(false),
             _ => None,
         };
-        let results = [result(to as usize)?, result(4)?];
-        (one == from && other != from).then_some(Guard { what, cond, value, results })
+        let orders = match (result(to as usize)?, result(4)?) {
+            (true, true) => u8::MAX,
+            (true, false) => cond.orders(),
+            (false, true) => !cond.orders(),
+            (false, false) => 0,
+        };
+        (one == from && other != from).then_some(Guard { what, value, orders })
     }
 }
 

@@ -37,13 +37,13 @@ impl<'a, H: Host> Run<'a, H> {
         context: ClauseContext<'a, H>,
         token: Option<Token>,
     ) -> Self {
-        let ClauseContext { kernel, state, access, here, .. } = context;
+        let ClauseContext { kernel, state, here, .. } = context;
         // SAFETY: `here` belongs to this CPU, and no other clause runs on it, by the contract of this function.
         let Work { scratch, key, .. } = unsafe { &mut *here.work.get() };
         kernel.state.set(Some(state));
         let probe = Probe { id: kernel.id, names: kernel, args };
         let room = Room { scratch, key };
-        let mut firing = Firing::new(kernel, &state.memory, probe, *access, kernel.cpu, room);
+        let mut firing = Firing::new(kernel, &state.memory, probe, state.access, kernel.cpu, room);
         (firing.token, firing.speculations) = (token, state.speculations.len());
         Self { firing, context }
     }
@@ -61,7 +61,7 @@ impl<'a, H: Host> Run<'a, H> {
         // because the clauses of that consumer that ran before at this hit have ended.
         let Work { scratch, key, .. } = unsafe { &mut *context.here.work.get() };
         context.kernel.state.set(Some(context.state));
-        self.firing.serve(&context.state.memory, *context.access, Room { scratch, key });
+        self.firing.serve(&context.state.memory, context.state.access, Room { scratch, key });
         self.firing.speculations = context.state.speculations.len();
         self.context = context;
     }
@@ -119,7 +119,7 @@ impl<'a, H: Host> Run<'a, H> {
                 Err(failure) => return Outcome::Failed { action: 0, failure },
             }
         }
-        if clause.layout.size != 0 && self.is_dead() {
+        if clause.layout.words() != 0 && self.is_dead() {
             return Outcome::Dead;
         }
         let here = self.context.here;
@@ -152,12 +152,15 @@ impl<'a, H: Host> Run<'a, H> {
         let context = *context;
         // SAFETY: the caller of `new` guarantees that no other code uses the tuple memory; the memory of `firing` is another part of it.
         let tuple = unsafe { context.tuple() };
-        let Some(at) = context.reserve(words, records) else { return Outcome::Dropped };
+        let mut at = 0;
+        if words != 0 || records.is_full() {
+            let Some(found) = context.reserve(words, records) else { return Outcome::Dropped };
+            at = found;
+        }
         if words != 0 {
             header(records.room(at, words), firing.epid, firing.timestamp());
         }
         let mut place = Kept::Records;
-        let mut at = at;
         // The value of the previous action.
         let mut value = 0;
         // The number of bytes for the next `tracemem`, if the program limits it.
@@ -306,12 +309,12 @@ impl<'a, H: Host> Run<'a, H> {
                     continue;
                 }
                 Action::Sym | Action::Mod => {
-                    if !context.access.kernel {
+                    if !context.state.access.kernel {
                         continue;
                     }
                 }
                 Action::Usym | Action::Umod | Action::Uaddr => {
-                    if context.access.process {
+                    if context.state.access.process {
                         put_number(to, offset, context.process(), 8);
                         put_number(to, offset + 8, value, 8);
                     }

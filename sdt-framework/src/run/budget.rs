@@ -28,61 +28,67 @@ pub(crate) struct Budget {
     share: u32,
     /// The number of consumers that have not received a share yet.
     others: u32,
-    /// Whether the table may have entries of this hit.
-    is_shared: bool,
-    /// The consumer whose turn it is.
-    consumer: usize,
+    /// The consumer whose turn it is, or [`FIRST`] or [`NONE`].
+    consumer: u32,
     /// Units that its clauses may use.
     available: u32,
     /// The units that are reserved for `dtrace:::ERROR` of this consumer.
     kept: u32,
 }
 
+/// The value of `consumer` before the first turn: `available` and `kept` are the share of the first consumer, whichever it is, and
+/// the table has no entries of this hit.
+const FIRST: u32 = u32::MAX;
 /// The value of `consumer` between turns.
-const NONE: usize = usize::MAX;
+const NONE: u32 = u32::MAX - 1;
 
 impl Budget {
-    /// Divides these units among the consumers that have enabled the probe.
+    /// Gives all these units to the first consumer.
     #[inline(always)]
-    pub(crate) fn new(units: u32, consumers: u32) -> Self {
-        let share = if consumers <= 1 { units } else { units / consumers };
-        // Sets the share of the first consumer now, because most hits have only one consumer.
+    pub(crate) const fn new(units: u32) -> Self {
+        Self::of_share(units, 0)
+    }
+
+    /// Gives a share to the first consumer, and to this number of others.
+    const fn of_share(share: u32, others: u32) -> Self {
         let kept = share / RESERVE;
-        let (others, consumer) = (consumers, NONE);
-        Self { share, others, is_shared: false, consumer, available: share - kept, kept }
+        Self { share, others, consumer: FIRST, available: share - kept, kept }
+    }
+
+    /// Divides the units among the consumers that have enabled the probe. If there was none when the hit began, the first one that
+    /// has enabled it since has all units. Called before the first turn.
+    #[inline(always)]
+    pub(crate) fn divide(&mut self, consumers: u32) {
+        if consumers > 1 {
+            self.divide_among(consumers);
+        }
+    }
+
+    #[cold]
+    fn divide_among(&mut self, consumers: u32) {
+        *self = Self::of_share(self.share / consumers, consumers - 1);
     }
 
     /// Returns the budget for `dtrace:::ERROR`, which fires for a consumer whose clause failed: the whole rest of its
     /// share.
     pub(crate) fn of_error() -> Self {
-        Self { share: 0, others: 0, is_shared: true, consumer: NONE, available: 0, kept: 0 }
+        Self { share: 0, others: 0, consumer: NONE, available: 0, kept: 0 }
     }
 
     /// Begins the turn of a consumer. Returns `false` if no share is left, because this consumer enabled the probe
     /// after the hit began.
     #[inline(always)]
-    pub(crate) fn turn_to<'a>(
-        &mut self,
-        consumer: usize,
-        table: impl FnOnce() -> Table<'a>,
-    ) -> bool {
-        if self.consumer == consumer {
-            return true;
+    pub(crate) fn turn_to<'a>(&mut self, consumer: u32, table: impl FnOnce() -> Table<'a>) -> bool {
+        if self.consumer == FIRST {
+            self.consumer = consumer;
         }
-        // Most hits have one consumer: `new` has set its share.
-        if !self.is_shared && self.others > 0 {
-            (self.is_shared, self.consumer) = (true, consumer);
-            self.others -= 1;
-            return true;
-        }
-        self.turn_to_other(consumer, table())
+        self.consumer == consumer || self.turn_to_other(consumer, table())
     }
 
     #[cold]
-    fn turn_to_other(&mut self, consumer: usize, table: Table<'_>) -> bool {
+    fn turn_to_other(&mut self, consumer: u32, table: Table<'_>) -> bool {
         self.pause(table);
-        let known = if self.is_shared { known(consumer, table) } else { None };
-        let Some(left) = known.or_else(|| self.give()) else { return false };
+        let Some(left) = known(consumer, table).or_else(|| self.give()) else { return false };
         self.consumer = consumer;
         self.available = left.saturating_sub(self.share / RESERVE);
         self.kept = left - self.available;
@@ -94,22 +100,21 @@ impl Budget {
         Some(self.share)
     }
 
-    /// Ends the turn of the current consumer, and stores the rest of its share in the table.
-    pub(crate) fn pause(&mut self, table: Table<'_>) {
-        if self.consumer != NONE
-            && let Some(entry) = table.entries.get(self.consumer)
-        {
+    /// Ends the turn of the current consumer, and stores the rest of its share in the table. Returns the consumer.
+    pub(crate) fn pause(&mut self, table: Table<'_>) -> u32 {
+        let consumer = core::mem::replace(&mut self.consumer, NONE);
+        if let Some(entry) = table.entries.get(consumer as usize) {
             entry.set(u64::from(table.hit) << 32 | u64::from(self.left()));
             table.work.expect();
         }
-        self.consumer = NONE;
+        consumer
     }
 
     /// Ends the last turn of a hit, and notes the units that the clauses of all consumers have used.
     #[cold]
     pub(crate) fn note(&mut self, units: u32, table: Table<'_>) {
         self.pause(table);
-        let left = (0..table.entries.len()).filter_map(|consumer| known(consumer, table));
+        let left = (0..table.entries.len() as u32).filter_map(|consumer| known(consumer, table));
         let used =
             left.fold(0, |used: u32, left| used.saturating_add(self.share.saturating_sub(left)));
         table.work.note(used, units - units / RESERVE);
@@ -120,16 +125,10 @@ impl Budget {
         self.available + self.kept
     }
 
-    /// Units that its clauses may use.
+    /// Units that its clauses may use, from which they subtract what they use.
     #[inline(always)]
-    pub(crate) fn available(&self) -> u32 {
-        self.available
-    }
-
-    /// Sets the units that are left of those that were available.
-    #[inline(always)]
-    pub(crate) fn set_available(&mut self, units: u32) {
-        self.available = units;
+    pub(crate) fn available(&mut self) -> &mut u32 {
+        &mut self.available
     }
 
     /// Returns whether nothing is left, not even of the reserve.
@@ -140,15 +139,18 @@ impl Budget {
     /// Uses this number of units. `false` if there are fewer; then none are left.
     #[inline(always)]
     pub(crate) fn charge(&mut self, units: u32) -> bool {
-        let left = self.available.checked_sub(units);
-        self.available = left.unwrap_or(0);
-        left.is_some()
+        let Some(left) = self.available.checked_sub(units) else {
+            self.available = 0;
+            return false;
+        };
+        self.available = left;
+        true
     }
 }
 
 /// Returns the rest of a consumer's share, if the consumer had a turn at this hit.
-fn known(consumer: usize, table: Table<'_>) -> Option<u32> {
-    let entry = table.entries.get(consumer)?.get();
+fn known(consumer: u32, table: Table<'_>) -> Option<u32> {
+    let entry = table.entries.get(consumer as usize)?.get();
     ((entry >> 32) as u32 == table.hit).then_some(entry as u32)
 }
 
@@ -163,10 +165,11 @@ mod tests {
 
     /// Returns the units that each consumer used at a hit. `turns` are the turns: the consumer, the units, and whether its clause
     /// fails and ERROR fires.
-    fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
+    fn charged(consumers: u32, turns: &[(u32, u32, bool)], table: &[Word]) -> Vec<u64> {
         let work = Work::new();
         let kept = Table { entries: table, hit: 1, work: &work };
-        let mut budget = Budget::new(WORK, consumers);
+        let mut budget = Budget::new(WORK);
+        budget.divide(consumers);
         let mut all = vec![0; table.len()];
         for &(consumer, units, fails) in turns {
             if !budget.turn_to(consumer, || kept) {
@@ -174,18 +177,18 @@ mod tests {
             }
             let before = budget.left();
             budget.charge(units);
-            all[consumer] += u64::from(before - budget.left());
+            all[consumer as usize] += u64::from(before - budget.left());
             if fails {
                 budget.pause(kept);
                 let mut error = Budget::of_error();
                 assert!(error.turn_to(consumer, || kept));
                 let before = error.left();
                 error.charge(units);
-                all[consumer] += u64::from(before - error.left());
+                all[consumer as usize] += u64::from(before - error.left());
                 error.pause(kept);
             }
         }
-        if work.may_be_most(budget.available()) {
+        if work.may_be_most(*budget.available()) {
             budget.note(WORK, kept);
         }
         assert_eq!(u64::from(work.most()), all.iter().sum());
@@ -197,7 +200,7 @@ mod tests {
         #[test]
         fn a_budget_is_divided_and_kept(
             consumers in 1u32..5,
-            turns in prop::collection::vec((0usize..6, 0u32..2 * WORK, any::<bool>()), 0..60),
+            turns in prop::collection::vec((0u32..6, 0u32..2 * WORK, any::<bool>()), 0..60),
             stale in prop::collection::vec(any::<u32>(), 6),
         ) {
             // The rests of earlier hits.

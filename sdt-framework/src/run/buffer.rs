@@ -107,9 +107,6 @@ impl RecordBuffer {
     /// Probe context.
     #[inline(always)]
     pub(crate) fn reserve_at_once(&self, words: usize) -> Option<usize> {
-        if words == 0 && !self.full {
-            return Some(0);
-        }
         let end = self.head.checked_add(words)?;
         (self.policy == Policy::Switch && end <= self.limit).then_some(self.head)
     }
@@ -206,7 +203,7 @@ impl RecordBuffer {
     /// Returns the reserved words. Probe context.
     #[inline]
     pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
-        self.words.get_mut(at..).and_then(|rest| rest.get_mut(..words)).unwrap_or_default()
+        self.words.get_mut(at..at.wrapping_add(words)).unwrap_or_default()
     }
 
     /// Marks a record of this number of words as written. Probe context.

@@ -53,8 +53,9 @@ impl Clause {
 
 const _: () = assert!(core::mem::offset_of!(Clause, predicate) <= 64);
 
-/// The condition under which a clause runs.
+/// The condition under which a clause runs. The tag is a number of its own, so that a hit does not compute it from a field.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub(crate) enum Test {
     /// There is no predicate.
     Always,
@@ -73,24 +74,31 @@ const CLAUSE: u64 = 64;
 /// Units of work to run an action.
 const ACT: u64 = 16;
 
-/// The size of its records, and the cost of the clause.
+/// The sizes of its records and tuples, and the cost of the clause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The size of the record in bytes, including its header; 0 if the clause writes no record.
-    pub(crate) size: u32,
-    /// The largest number of words that the keys of its aggregations take.
-    pub(crate) tuple: u32,
-    /// Whether the clause uses speculations: `speculation()`, `speculate()`, `commit()` or `discard()`.
-    pub(crate) speculates: bool,
-    /// The units of work to find out whether the clause runs.
-    pub(crate) test: u16,
+    /// The words that a record takes, including its header; 0 if the clause writes no record.
+    words: u32,
     /// The units of work of its actions, without the programs of the actions.
     pub(crate) cost: u32,
+    /// The units of work to find out whether the clause runs.
+    pub(crate) test: u16,
+    /// Whether the record has only the first half of its last word.
+    is_half: bool,
+    /// Whether the clause uses speculations: `speculation()`, `speculate()`, `commit()` or `discard()`.
+    pub(crate) speculates: bool,
+    /// The largest number of words that the keys of its aggregations take.
+    pub(crate) tuple: u32,
 }
 
 impl Layout {
-    pub(crate) const EMPTY: Self =
-        Self { size: 0, tuple: 0, speculates: false, test: MEET, cost: 0 };
+    pub(crate) const EMPTY: Self = Self::new(0, 0, false);
+
+    /// Returns the layout of records of this number of bytes, a multiple of 4, without the costs.
+    pub(crate) const fn new(size: u32, tuple: u32, speculates: bool) -> Self {
+        let (words, is_half) = (size.div_ceil(8), !size.is_multiple_of(8));
+        Self { words, cost: 0, test: MEET, is_half, speculates, tuple }
+    }
 
     /// Computes the costs of a clause with this test and these actions.
     pub(crate) fn priced(mut self, test: &Test, acts: &[ClauseAction]) -> Self {
@@ -113,9 +121,14 @@ impl Layout {
         self
     }
 
-    /// Words that a record takes.
+    /// Returns the words that a record takes, including its header; 0 if the clause writes no record.
     pub(crate) const fn words(&self) -> usize {
-        self.size.div_ceil(8) as usize
+        self.words as usize
+    }
+
+    /// Returns the bytes that a record takes, including its header; 0 if the clause writes no record.
+    pub(crate) const fn size(&self) -> u32 {
+        self.words * 8 - if self.is_half { 4 } else { 0 }
     }
 }
 

@@ -179,6 +179,7 @@ impl Consumer {
     }
 
     /// Ends the run, as D's `exit()` does. Returns `false` if the run has already ended. Probe context.
+    #[cold]
     pub(crate) fn exit(&self) -> bool {
         let next = |now| match Activity::from_number(now) {
             Activity::Warmup | Activity::Active => Some(Activity::Draining as u32),

@@ -15,7 +15,7 @@ use super::surroundings::Surroundings;
 use super::words::put_number;
 use crate::base::host::Host;
 use crate::kernel::{Costs, Destruction, Kernel, Number};
-use crate::machine::{Access, Failure, Stop};
+use crate::machine::{Failure, Stop};
 
 /// The result of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,6 @@ pub(crate) struct ClauseContext<'a, H> {
     pub(crate) state: &'a RunState,
     /// The part of `state` that belongs to this CPU.
     pub(crate) here: &'a Cpu,
-    /// The access rights of the consumer's programs at a hit of this probe.
-    pub(crate) access: &'a Access,
     pub(crate) consumer: &'a Consumer,
 }
 
@@ -192,14 +190,14 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         let offset = act.record.offset as usize;
         match act.kind {
             Action::Stack => {
-                if self.access.kernel {
+                if self.state.access.kernel {
                     let frames = act.record.size as usize / 8;
                     let own = self.kernel.origin.aframes();
                     self.frames(to, offset, frames, work, |frames| self.kernel.stack(own, frames))?;
                 }
             }
             Action::Ustack | Action::Jstack => {
-                if self.access.process {
+                if self.state.access.process {
                     let frames = UstackArg::decode(act.record.arg).frames as usize;
                     put_number(to, offset, self.process(), 8);
                     self.frames(to, offset + 8, frames, work, |frames| self.kernel.ustack(frames))?;
@@ -282,7 +280,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
     }
 
     fn may(self, how: Destruction) -> bool {
-        let access = self.access;
+        let access = self.state.access;
         let permitted = match how {
             Destruction::Stop | Destruction::Raise(_) => access.control,
             Destruction::Breakpoint | Destruction::Panic | Destruction::Chill(_) => {

@@ -1,7 +1,7 @@
 //! A probe fires, from the hit to its records. Everything here is probe context.
 //!
-//! Call order: [`record`](Framework::record) enters probe context and counts the result of the hit;
-//! [`fire`](Framework::fire) walks the enablings of the probe; [`clause`](Hit::clause) runs the clause of one enabling:
+//! Call order: [`record`](Hits::record) enters probe context and counts the result of the hit;
+//! [`fire`](Hits::fire) walks the enablings of the probe; [`clause`](Hit::clause) runs the clause of one enabling:
 //! its predicate, then its actions, in [`plain`](super::plain) or on the machine in [`actions`](super::actions);
 //! [`fail`](Hit::fail) fires `dtrace:::ERROR` for a clause that a fault has stopped.
 
@@ -21,7 +21,7 @@ use super::own::{Own, OwnProbes};
 use super::state::RunState;
 use super::surroundings::Surroundings;
 use crate::base::chain::{Chain, Node};
-use crate::base::counters::{PerCpu, Tally, bump};
+use crate::base::counters::{Counted, PerCpu, Tally, bump};
 use crate::base::host::Host;
 use crate::base::origin::Origin;
 use crate::base::sync::{AtomicCount, AtomicU32};
@@ -57,15 +57,17 @@ pub(crate) struct Found<'a> {
     pub(crate) predicate: u32,
     /// The number of consumers that have enabled it.
     pub(crate) consumers: &'a AtomicU32,
-    /// Its chain of enablings, and the nodes of all chains.
+    /// Its chain of enablings.
     pub(crate) chain: &'a Chain,
-    pub(crate) nodes: &'a [Node<Enabled>],
 }
 
 /// The probes.
 pub(crate) trait Probes {
     /// Returns the probe with a number, if it is live. The result is valid until this CPU leaves probe context.
     fn find(&self, id: u32) -> Option<Found<'_>>;
+
+    /// Returns the nodes of all chains.
+    fn nodes(&self) -> &[Node<Enabled>];
 }
 
 /// The other data that hits read and write.
@@ -101,31 +103,23 @@ struct Rules {
     /// Whether this hit checks for consumers that have timed out, even if no clause runs.
     checks: bool,
     /// For a hit of a probe of the provider `dtrace`: the consumer for which it fires, and the probe.
-    only: Option<(usize, Own)>,
+    only: Option<(u32, Own)>,
 }
 
 /// The parts of a framework that hits use.
-pub(crate) struct Framework<'a, H, P> {
-    pub(crate) host: &'a H,
-    pub(crate) own: &'a OwnProbes,
+pub(crate) struct Hits<H, P> {
+    pub(crate) host: H,
+    /// The probes of the provider `dtrace`.
+    pub(crate) own: OwnProbes,
     /// The number of hits on CPUs beyond the configured number, or before `init`.
-    pub(crate) stray: &'a AtomicCount,
-    /// The data of hits and the probes; `None` before `init`.
-    pub(crate) memory: Option<(&'a Shared, &'a P)>,
+    pub(crate) stray: AtomicCount,
+    /// The data of hits and the probes; empty before `init`.
+    pub(crate) memory: spin::Once<(Shared, P)>,
 }
-
-impl<H, P> Clone for Framework<'_, H, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<H, P> Copy for Framework<'_, H, P> {}
 
 /// A hit that visits the enablings of its probe.
 struct Hit<'a, H, P> {
-    framework: Framework<'a, H, P>,
-    shared: &'a Shared,
+    hits: &'a Hits<H, P>,
     surroundings: &'a Surroundings<'a, H>,
     /// The arguments that the caller passed.
     args: &'a [u64],
@@ -144,19 +138,26 @@ struct Progress<'a, H> {
     token: Option<(&'a RunState, Option<Token>)>,
 }
 
-impl<H: Host, P: Probes> Framework<'_, H, P> {
+impl<H, P> Hits<H, P> {
+    pub(crate) const fn new(host: H) -> Self {
+        let (own, stray) = (OwnProbes::new(), AtomicCount::new(0));
+        Self { host, own, stray, memory: spin::Once::new() }
+    }
+}
+
+impl<H: Host, P: Probes> Hits<H, P> {
     /// Returns this CPU: its number, its counters, and the shared data of hits. If the number of the CPU is too large, or before
     /// `init`, counts a stray hit and returns `None`.
     #[inline(always)]
     fn here(&self) -> Option<(usize, &PerCpu, &Shared, &P)> {
         let cpu = self.host.cpu();
-        let found = self
-            .memory
-            .and_then(|(shared, probes)| Some((cpu, shared.cpus.get(cpu)?, shared, probes)));
-        if found.is_none() {
-            self.stray.fetch_add(1, Ordering::Relaxed);
+        if let Some((shared, probes)) = self.memory.get()
+            && let Some(this) = shared.cpus.get(cpu)
+        {
+            return Some((cpu, this, shared, probes));
         }
-        found
+        self.stray.fetch_add(1, Ordering::Relaxed);
+        None
     }
 
     /// Records a hit and counts its result. Interrupts are off.
@@ -197,7 +198,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
                 && let Some((cpu, this, shared, probes)) = self.here()
                 && let Some(_in_probe) = this.enter()
             {
-                let rules = Rules { checks: true, only: Some((consumer, own)) };
+                let rules = Rules { checks: true, only: Some((consumer as u32, own)) };
                 this.count(self.fire_apart(shared, probes, (cpu, this), id, args, rules));
             }
             self.host.cpu()
@@ -229,7 +230,7 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
         args: Args<'_>,
         rules: Rules,
     ) -> Option<Tally> {
-        let Found { origin, predicate, consumers, chain, nodes } = probes.find(id)?;
+        let Found { origin, predicate, consumers, chain } = probes.find(id)?;
         let mut tally = Tally::default();
         let kernel = self.host.kernel();
         if predicate != 0
@@ -249,22 +250,24 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
             Args::All(args) => (args, false),
             Args::Five(args) => (args, true),
         };
-        let (host, state) = (self.host, Cell::new(None));
+        let (host, state) = (&self.host, Cell::new(None));
         let surroundings = &Surroundings { host, state, cpu, this, id, origin, asks };
-        let hit = &Hit { framework: *self, shared, surroundings, args, rules };
-        let budget = match rules.only {
-            None => Budget::new(H::BUDGET, consumers.load(Ordering::Relaxed)),
-            Some((_, Own::Error)) => Budget::of_error(),
-            // The hit is for one of the consumers that have enabled the probe.
-            Some((_, Own::Begin | Own::End)) => Budget::new(H::BUDGET, 1),
-        };
+        let hit = &Hit { hits: self, surroundings, args, rules };
+        let budget = Budget::new(H::BUDGET);
         let progress = &mut Progress { run: None, time: None, budget, token: None };
-        if let Some((meant, _)) = rules.only {
-            progress.budget.turn_to(meant, || hit.table());
+        match rules.only {
+            None => progress.budget.divide(consumers.load(Ordering::Relaxed)),
+            // The hit is for one of the consumers that have enabled the probe.
+            Some((meant, own)) => {
+                if own == Own::Error {
+                    progress.budget = Budget::of_error();
+                }
+                progress.budget.turn_to(meant, || hit.table());
+            }
         }
-        for (_, enabled) in chain.walk(nodes) {
-            let index = enabled.consumer as usize;
-            let Some(consumer) = shared.consumers.get(index) else { continue };
+        for (_, enabled) in chain.walk(probes.nodes()) {
+            let index = enabled.consumer;
+            let Some(consumer) = shared.consumers.get(index as usize) else { continue };
             match rules.only {
                 None => {
                     if !consumer.takes(None) {
@@ -289,35 +292,26 @@ impl<H: Host, P: Probes> Framework<'_, H, P> {
             }
             let Some(state) = consumer.state() else { continue };
             let Some(here) = state.here(cpu) else { continue };
-            let access = &state.access;
-            let context = ClauseContext { kernel: surroundings, state, here, access, consumer };
+            let context = &ClauseContext { kernel: surroundings, state, here, consumer };
             // SAFETY: the enabling was on the chain in this probe context, and its clause is freed only after the
             // enabling is removed and every CPU has left probe context (`Session::free`).
             let clause = unsafe { enabled.clause.as_ref() };
             // SAFETY: this is the CPU of the hit, in probe context, and the previous clause has ended.
-            match unsafe { hit.clause(progress, context, enabled.epid, clause) } {
-                Outcome::Done => tally.records += 1,
-                Outcome::Dropped => tally.drops += 1,
-                Outcome::Dead => {}
-                Outcome::False => {
-                    if predicate != 0
-                        && clause.cache == predicate
-                        && kernel.interrupts() == 0
-                        && let Some(cache) = kernel.predicate_cache()
-                    {
-                        cache.store(predicate, Ordering::Relaxed);
-                    }
-                }
-                Outcome::Failed { action, failure } => {
-                    hit.fail(progress, context, &enabled, action, &failure);
-                    tally.drops += 1;
-                }
+            let counted = unsafe { hit.clause(progress, context, enabled.epid, clause) };
+            tally.add(counted);
+            if counted == Counted::False
+                && predicate != 0
+                && clause.cache == predicate
+                && kernel.interrupts() == 0
+                && let Some(cache) = kernel.predicate_cache()
+            {
+                cache.store(predicate, Ordering::Relaxed);
             }
         }
         if matches!(rules.only, Some((_, Own::Error))) {
             // The clauses after the failed one continue with the rest of the budget.
             progress.budget.pause(hit.table());
-        } else if this.work.may_be_most(progress.budget.available()) {
+        } else if this.work.may_be_most(*progress.budget.available()) {
             progress.budget.note(H::BUDGET, hit.table());
         }
         Some(tally)
@@ -328,7 +322,9 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     /// Returns the table of the consumers' shares for this hit.
     fn table(&self) -> Table<'a> {
         let Surroundings { cpu, this, .. } = *self.surroundings;
-        Table { entries: self.shared.shares_of(cpu), hit: this.hit(), work: &this.work }
+        let shared = self.hits.memory.get().map(|(shared, _)| shared);
+        let entries = shared.map(|shared| shared.shares_of(cpu)).unwrap_or_default();
+        Table { entries, hit: this.hit(), work: &this.work }
     }
 
     /// Runs a clause: its predicate, then its actions.
@@ -339,38 +335,40 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     unsafe fn clause(
         &self,
         progress: &mut Progress<'a, H>,
-        context: ClauseContext<'a, H>,
+        context: &ClauseContext<'a, H>,
         epid: u32,
         clause: &Clause,
-    ) -> Outcome {
+    ) -> Counted {
         let checks = self.rules.checks;
         if !progress.budget.charge(clause.layout.test.into()) {
-            return exhausted(clause);
+            return self.exhausted(progress, context, epid, clause);
         }
         // Most predicates need no machine, and most of these are false.
         let value = match &clause.test {
             Test::Always => Some(Ok(true)),
-            Test::Guard(guard) => Some(guard.test(self.args, context.kernel, context.access)),
+            Test::Guard(guard) => {
+                Some(guard.test(self.args, context.kernel, &context.state.access))
+            }
             Test::Program => None,
         };
         let is_true = matches!(value, Some(Ok(true)));
         if matches!(value, Some(Ok(false))) && !checks {
-            return Outcome::False;
+            return Counted::False;
         }
         if !progress.budget.charge(clause.layout.cost) {
-            return exhausted(clause);
+            return self.exhausted(progress, context, epid, clause);
         }
         if !HAS_INTERPRETER {
             if checks {
                 let now = progress.time.get_or_insert_with(|| context.kernel.host.timestamp());
                 if context.is_dead(*now) {
-                    return Outcome::Dead;
+                    return Counted::Nothing;
                 }
             }
             // All clauses are plain: `Programs::keep` has refused the others.
             return match value {
-                Some(Err(stop)) => Outcome::Failed { action: 0, failure: stop.failure(0) },
-                Some(Ok(false)) | None => Outcome::False,
+                Some(Err(stop)) => self.fail(progress, context, epid, 0, &stop.failure(0)),
+                Some(Ok(false)) | None => Counted::False,
                 // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
                 Some(Ok(true)) => unsafe { self.run_plain(progress, context, epid, clause) },
             };
@@ -392,16 +390,14 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     unsafe fn run_plain(
         &self,
         progress: &mut Progress<'a, H>,
-        context: ClauseContext<'a, H>,
+        context: &ClauseContext<'a, H>,
         epid: u32,
         clause: &Clause,
-    ) -> Outcome {
+    ) -> Counted {
         let (time, budget) = (&mut progress.time, &mut progress.budget);
-        let mut work = budget.available();
         // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs.
-        let outcome = unsafe { context.step(self.args, epid, clause, time, &mut work) };
-        budget.set_available(work);
-        outcome
+        let outcome = unsafe { context.step(self.args, epid, clause, time, budget.available()) };
+        self.count(progress, context, epid, outcome)
     }
 
     /// Runs a clause on the machine. Skips the predicate if `is_true`: it is then known to be true.
@@ -412,29 +408,47 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     unsafe fn run(
         &self,
         progress: &mut Progress<'a, H>,
-        context: ClauseContext<'a, H>,
+        context: &ClauseContext<'a, H>,
         epid: u32,
         clause: &Clause,
         is_true: bool,
-    ) -> Outcome {
+    ) -> Counted {
         // SAFETY: the caller guarantees the CPU of the hit, probe context, and that no clause runs. `progress`, which
         // owns the run, is dropped at the end of `fire`, before the CPU leaves probe context.
-        unsafe {
+        let outcome = unsafe {
             let run = match &mut progress.run {
                 Some(run) => {
-                    run.switch_to(context);
+                    run.switch_to(*context);
                     run
                 }
                 none @ None => {
                     let token = progress.token.filter(|(of, _)| core::ptr::eq(*of, context.state));
-                    none.insert(Run::new(self.args, context, token.and_then(|(_, token)| token)))
+                    none.insert(Run::new(self.args, *context, token.and_then(|(_, token)| token)))
                 }
             };
-            let mut work = progress.budget.available();
             let how = (is_true, self.rules.checks);
-            let outcome = run.clause(epid, clause, how, &mut progress.time, &mut work);
-            progress.budget.set_available(work);
-            outcome
+            run.clause(epid, clause, how, &mut progress.time, progress.budget.available())
+        };
+        self.count(progress, context, epid, outcome)
+    }
+
+    /// Returns how the result of a clause counts; handles a fault.
+    #[inline(always)]
+    fn count(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: &ClauseContext<'a, H>,
+        epid: u32,
+        outcome: Outcome,
+    ) -> Counted {
+        match outcome {
+            Outcome::Done => Counted::Record,
+            Outcome::Dropped => Counted::Drop,
+            Outcome::Dead => Counted::Nothing,
+            Outcome::False => Counted::False,
+            Outcome::Failed { action, failure } => {
+                self.fail(progress, context, epid, action, &failure)
+            }
         }
     }
 
@@ -444,41 +458,50 @@ impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
     fn fail(
         &self,
         progress: &mut Progress<'a, H>,
-        context: ClauseContext<'a, H>,
-        enabled: &Enabled,
+        context: &ClauseContext<'a, H>,
+        epid: u32,
         action: usize,
         failure: &Failure,
-    ) {
+    ) -> Counted {
         // `dtrace:::ERROR` uses the same scratch space, so this run ends here.
-        if let Some(token) = progress.run.as_ref().and_then(|run| run.token_of(context)) {
+        if let Some(token) = progress.run.as_ref().and_then(|run| run.token_of(*context)) {
             progress.run = None;
             progress.token = Some((context.state, token));
         }
         let Surroundings { cpu, this, .. } = *self.surroundings;
-        let (budget, here, framework) = (&mut progress.budget, context.here, self.framework);
+        let (budget, here, hits) = (&mut progress.budget, context.here, self.hits);
         // Faults that ERROR cannot report, because it failed itself or is not enabled, are counted separately, and
         // consumers print their number.
         let is_error = matches!(self.rules.only, Some((_, Own::Error)));
-        let teller = framework.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
+        let teller = hits.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
         bump(if teller.is_none() { &here.double_errors } else { &here.errors }, 1);
         // SAFETY: this is the CPU of the hit, in probe context, and the failed clause has ended, so no other code
         // writes to its records.
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
-        let (Some(id), Some((shared, probes))) = (teller, framework.memory) else { return };
-        budget.pause(self.table());
+        let (Some(id), Some((shared, probes))) = (teller, hits.memory.get()) else {
+            return Counted::Drop;
+        };
+        let consumer = budget.pause(self.table());
         let Failure { fault, offset, address } = *failure;
         let fault = Fault::number(fault).into();
-        let (number, epid) = (context.state.number.into(), enabled.epid.into());
+        let (number, epid) = (context.state.number.into(), epid.into());
         let args = [number, epid, action as u64, offset.into(), fault, address, 0, 0, 0, 0];
-        let rules = Rules { checks: false, only: Some((enabled.consumer as usize, Own::Error)) };
-        framework.fire_apart(shared, probes, (cpu, this), id, &args, rules);
+        let rules = Rules { checks: false, only: Some((consumer, Own::Error)) };
+        hits.fire_apart(shared, probes, (cpu, this), id, &args, rules);
+        Counted::Drop
     }
-}
 
-/// Returns the fault of a clause that is not run, because its consumer has used up its share of the budget.
-#[cold]
-fn exhausted(clause: &Clause) -> Outcome {
-    // No instruction has failed: consumers print no offset.
-    let failure = Failure { fault: Fault::IllegalOperation, offset: u32::MAX, address: 0 };
-    Outcome::Failed { action: usize::from(clause.predicate.is_none()), failure }
+    /// Handles a clause that does not run, because its consumer has used up its share of the budget.
+    #[cold]
+    fn exhausted(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: &ClauseContext<'a, H>,
+        epid: u32,
+        clause: &Clause,
+    ) -> Counted {
+        // No instruction has failed: consumers print no offset.
+        let failure = Failure { fault: Fault::IllegalOperation, offset: u32::MAX, address: 0 };
+        self.fail(progress, context, epid, usize::from(clause.predicate.is_none()), &failure)
+    }
 }

@@ -31,30 +31,31 @@ impl<H: Host> ClauseContext<'_, H> {
             }
         }
         let act = |records: &mut RecordBuffer| {
-            let Some(at) = self.reserve(words, records) else { return Outcome::Dropped };
-            let room = records.room(at, words);
-            if words != 0 {
+            let (mut at, mut room) = (0, &mut [][..]);
+            if words != 0 || records.is_full() {
+                let Some(found) = self.reserve(words, records) else { return Outcome::Dropped };
+                (at, room) = (found, records.room(found, words));
                 header(room, epid, now);
             }
             // SAFETY: this is the CPU, in probe context, and no clause uses its tuple, by the contract of this function.
             let tuple = unsafe { self.tuple() };
             for step in clause.plain.unwrap_or_default() {
-                let computed = match step.what.get(args, self.kernel, self.access) {
+                let computed = match step.what.get(args, self.kernel, &self.state.access) {
                     Ok(computed) => computed,
                     Err(stop) => {
                         let action = step.action as usize;
                         return Outcome::Failed { action, failure: stop.failure(0) };
                     }
                 };
-                match &step.then {
-                    Then::Record(field) => field.put(room, computed),
+                let (to, field) = match &step.then {
+                    Then::Record(field) => (&mut *room, field),
+                    Then::Key(field) => (&mut *tuple, field),
                     Then::Exit(field) => {
                         if !self.consumer.exit() {
                             return Outcome::Dropped;
                         }
-                        field.put(room, computed);
+                        (&mut *room, field)
                     }
-                    Then::Key(field) => field.put(tuple, computed),
                     Then::Value { id, variable, keys, function } => {
                         let Some(keys) = tuple.get_mut(..*keys as usize) else { continue };
                         if let [first, second, ..] = keys {
@@ -74,8 +75,10 @@ impl<H: Host> ClauseContext<'_, H> {
                                 );
                             });
                         }
+                        continue;
                     }
-                }
+                };
+                field.put(to, computed);
             }
             records.commit(at, words);
             Outcome::Done

@@ -13,7 +13,9 @@ pub(crate) struct Step {
     pub(crate) then: Then,
 }
 
+/// The tag is a number of its own, so that a hit does not compute it from a field.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub(crate) enum Then {
     /// It is stored in the record.
     Record(Field),

@@ -39,8 +39,8 @@ pub(crate) fn memref<H: Host>(
 
 /// The number of bytes that are copied at once.
 const PART: usize = 64;
-/// Units of work for each part of a string, in addition to half a unit for each byte.
-const BYTES: u64 = 16;
+/// Units of work for each piece of a string, in addition to half a unit for each byte.
+const PIECE: u64 = 16;
 
 /// Copies this number of bytes.
 pub(crate) fn store<H: Host>(
@@ -75,33 +75,27 @@ pub(crate) fn store_string<H: Host>(
     from: u64,
     is_users: bool,
 ) -> Result<usize, Stop> {
-    let mut part = [0; PART];
-    let mut at = 0;
-    while at < length {
-        let address = from.wrapping_add(at as u64);
-        let copied = if is_users {
-            // Byte by byte, because the next byte may be on an unmapped page.
-            let [first, ..] = &mut part;
-            firing.fetch_user(address, core::slice::from_mut(first))?;
-            1
-        } else {
-            let Some(part) = part.get_mut(..(length - at).min(PART)) else { break };
-            firing.fetch_string(address, part)?
-        };
-        let Some(part) = part.get(..copied) else { break };
-        let end = offset + at + copied;
+    let mut put = |firing: &Firing<'_, _>, at: usize, piece: &[u8]| {
+        let (start, end) = (offset + at, offset + at + piece.len());
         if !end.is_multiple_of(8)
-            && end / 8 >= (offset + at).div_ceil(8)
+            && end / 8 >= start.div_ceil(8)
             && let Some(last) = to.get_mut(end / 8)
         {
             *last = 0;
         }
-        put_bytes(to, offset + at, part);
-        firing.charge(BYTES + part.len() as u64 / 2)?;
-        at += copied;
-        if copied == 0 || part.last() == Some(&0) {
-            break;
-        }
+        put_bytes(to, start, piece);
+        firing.charge(PIECE + piece.len() as u64 / 2)
+    };
+    if !is_users {
+        return firing.read_string(from, length, put);
+    }
+    // Byte by byte, because the next byte may be on an unmapped page.
+    let mut byte = [1];
+    let mut at = 0;
+    while at < length && byte != [0] {
+        firing.fetch_user(from.wrapping_add(at as u64), &mut byte)?;
+        put(firing, at, &byte)?;
+        at += 1;
     }
     Ok(at)
 }

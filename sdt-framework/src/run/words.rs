@@ -21,21 +21,21 @@ pub(crate) fn put_number(words: &mut [u64], offset: usize, value: u64, size: usi
 
 /// Writes bytes to an offset. Bytes outside of the words are left out.
 pub(crate) fn put_bytes(words: &mut [u64], offset: usize, bytes: &[u8]) {
-    let lead = (8 - offset % 8) % 8;
-    let (first, rest) = bytes.split_at(lead.min(bytes.len()));
-    let mut at = offset;
-    for &byte in first {
+    let lead = (offset.next_multiple_of(8) - offset).min(bytes.len());
+    let (first, rest) = bytes.split_at(lead);
+    for (at, &byte) in (offset..).zip(first) {
         put_number(words, at, byte.into(), 1);
-        at += 1;
     }
     let (whole, last) = rest.as_chunks::<8>();
-    for bytes in whole {
-        put_number(words, at, u64::from_le_bytes(*bytes), 8);
-        at += 8;
+    let mut words = words.get_mut(offset.div_ceil(8)..).unwrap_or_default().iter_mut();
+    for (bytes, word) in whole.iter().zip(words.by_ref()) {
+        *word = u64::from_le_bytes(*bytes);
     }
-    for &byte in last {
-        put_number(words, at, byte.into(), 1);
-        at += 1;
+    if !last.is_empty()
+        && let Some(word) = words.next()
+    {
+        let number = last.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        *word = *word & u64::MAX << (last.len() * 8) | number;
     }
 }
 

@@ -198,10 +198,10 @@ impl<H: Host> Control<H> {
             arena,
             table.provider,
             |parg| is_left(parg.addr()),
-            || self.host.sync(),
+            || self.hits.host.sync(),
         );
         // The op `destroy` has removed the sites from their buckets. This waits until no breakpoint handler reads them.
-        self.host.sync();
+        self.hits.host.sync();
         table.sites.reclaim();
     }
 }

@@ -82,7 +82,7 @@ impl<H: Host> Control<H> {
     fn fire_functions(&self, table: &Table, registers: &arch::Registers) {
         let address = arch::address(registers);
         // A function that the framework calls for a hit may itself be traced: the hit in it is not recorded.
-        self.framework().outermost(|| {
+        self.hits.outermost(|| {
             for is_return in [false, true] {
                 let sites = table.sites.at(address);
                 sites.filter(|site| site.is_return() == is_return).for_each(|site| {

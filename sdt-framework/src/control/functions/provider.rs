@@ -210,7 +210,7 @@ impl<H: Host> Control<H> {
         }
         table.sites.retire_range(range);
         // Waits until no breakpoint handler reads the sites.
-        self.host.sync();
+        self.hits.host.sync();
         table.sites.reclaim();
     }
 
