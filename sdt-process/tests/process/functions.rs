@@ -55,18 +55,23 @@ impl Program {
         text.data_range(address, length as u64).unwrap().unwrap().to_vec()
     }
 
-    /// Returns whether the text of a process that executes this program is that of the file.
-    pub fn is_text_of(&self, process: u32) -> bool {
-        let file = self.file();
-        let text = file.section_by_name(".text").unwrap();
+    /// Returns some bytes of the text of a process that executes this program.
+    pub fn text_of(process: u32, address: u64, length: usize) -> Vec<u8> {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
         let own = std::fs::read_link(format!("/proc/{process}/exe")).unwrap();
         let first = maps.lines().find(|line| line.ends_with(own.to_str().unwrap())).unwrap();
         let start = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
-        let mut bytes = vec![0; text.size() as usize];
+        let mut bytes = vec![0; length];
         let memory = File::open(format!("/proc/{process}/mem")).unwrap();
-        memory.read_exact_at(&mut bytes, start + text.address()).unwrap();
-        bytes == text.data().unwrap()
+        memory.read_exact_at(&mut bytes, start + address).unwrap();
+        bytes
+    }
+
+    /// Returns whether the text of a process that executes this program is that of the file.
+    pub fn is_text_of(&self, process: u32) -> bool {
+        let file = self.file();
+        let text = file.section_by_name(".text").unwrap();
+        Self::text_of(process, text.address(), text.size() as usize) == text.data().unwrap()
     }
 }
 

@@ -51,12 +51,24 @@ fn jumps_record_each_hit_and_change_no_result() {
     subject.end();
 }
 
+/// In trap mode, a site changes one byte of the text; in jump mode the five of its jump.
 #[test]
 fn sites_have_breakpoints_in_trap_mode() {
+    let program = Program::new();
+    let address = program.function(&["subject_steps"]).start;
+    let original = program.code(address, 16);
+    let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
+    let mut jumping = Subject::new("jump");
+    run(&mut jumping, text, |subject| {
+        let changed = [&[0xe9, 0xcc, 0xcc, 0xcc, 0xcc], &original[5..]].concat();
+        assert_eq!(Program::text_of(subject.id(), address, 16), changed);
+    });
+    jumping.end();
     let mut subject = Subject::new("trap");
     let mut traps = 0;
-    let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
     let [shown, said] = run(&mut subject, text, |subject| {
+        let changed = [&[0xcc], &original[1..]].concat();
+        assert_eq!(Program::text_of(subject.id(), address, 16), changed);
         let before = subject.count("traps");
         assert_eq!(subject.ask("doubled 100"), "1000");
         traps = subject.count("traps") - before;
