@@ -4,7 +4,7 @@
 mod common;
 
 use std::arch::global_asm;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -84,6 +84,8 @@ const BUILD: &[u8] = b"the build ID of the kernel";
 /// The text of the functions above, except the first one.
 struct Text {
     synchronised: AtomicUsize,
+    /// The addresses that were offered and not withdrawn.
+    offered: Mutex<BTreeSet<u64>>,
 }
 
 // SAFETY: stores go to text that the test has made writable; one thread at a time executes it.
@@ -123,12 +125,26 @@ unsafe impl FunctionText for Text {
         &[]
     }
 
+    fn offer(&self, address: u64, _: &[u8], _: Window) {
+        self.offered.lock().unwrap().insert(address);
+    }
+
+    fn withdraw(&self, address: u64) {
+        self.offered.lock().unwrap().remove(&address);
+    }
+
     fn patcher(&self) -> &'static dyn Patcher {
         &TEXT
     }
 }
 
-static TEXT: Text = Text { synchronised: AtomicUsize::new(0) };
+static TEXT: Text =
+    Text { synchronised: AtomicUsize::new(0), offered: Mutex::new(BTreeSet::new()) };
+
+/// Returns the addresses of the sites that the host knows.
+fn offered() -> BTreeSet<u64> {
+    TEXT.offered.lock().unwrap().iter().map(|address| address - slide()).collect()
+}
 /// The framework whose breakpoints the signal handler handles.
 static DTRACE: AtomicPtr<Small> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -435,8 +451,14 @@ fn sites_that_are_wrong_are_refused() {
         kernel.add(consumer, &[entry(name, LEAF, RET)]);
     }
     assert_eq!(add(&entry("f7", LEAF, RET)), Err(FunctionError::NoRoom));
+    // The host gets no offer of a site that is refused: of a new probe, or of one that exists.
+    let known = BTreeSet::from([TWICE, LEAF, RECURSIVE]);
+    assert_eq!(add(&entry("f7", TAIL, SUB_24)), Err(FunctionError::NoRoom));
+    assert_eq!(add(&entry("twice", TAIL, SUB_24)), Err(FunctionError::NoRoom));
+    assert_eq!(offered(), known);
     assert_eq!(text(), kernel.original);
     dtrace.close(consumer).unwrap();
+    assert_eq!(offered(), BTreeSet::new());
     // All room is free again.
     let consumer = dtrace.open().unwrap();
     for at in 0..8 {

@@ -144,8 +144,9 @@ impl<H: Host> Control<H> {
         if let Some(index) = existing {
             let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
             if table.sites.of(probe).all(|site| site.address() != new.address) {
-                table.text.offer(new.address, new.code, new.window);
                 let site = table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
+                // After the site was added, so that the host gets no offer of a site that is refused.
+                table.text.offer(new.address, new.code, new.window);
                 self.enable_new_site(table, probe, site);
             }
             probe.own(consumer);
@@ -157,9 +158,12 @@ impl<H: Host> Control<H> {
         let index = table.sites.take_probe().ok_or(FunctionError::NoRoom)?;
         let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
         let parg = core::ptr::without_provenance_mut(index);
-        table.text.offer(new.address, new.code, new.window);
         // First the site, because the probe may be enabled when it is created.
-        table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
+        if table.sites.add(index, new).is_none() {
+            table.sites.free_probe(index);
+            return Err(FunctionError::NoRoom);
+        }
+        table.text.offer(new.address, new.code, new.window);
         let created = tables.registry.create(&mut tables.arena, table.provider, names, 0, parg);
         match created {
             Ok(at) => {
