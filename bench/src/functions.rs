@@ -11,7 +11,7 @@ use dtrace_compiler::dof;
 use dtrace_compiler::options::Options;
 use recording_host::cpus::Uniprocessor;
 use sdt_core::patch::{Patcher, machine};
-use sdt_framework::{Config, Dtrace, Field, FunctionSite, FunctionText, Registers, Spec, Window};
+use sdt_framework::{Config, Dtrace, Field, FunctionSite, FunctionText, Registers, Spec};
 
 use crate::dif::compiled;
 use crate::subjects::{self, Subject};
@@ -173,7 +173,7 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
             address: (start() + at * DISTANCE) as u64,
             offset: 0,
             code: &CODE[..1],
-            window: Window::default(),
+            window: None,
         };
         DTRACE.add_function(sender, BUILD, &site)?;
     }

@@ -42,7 +42,7 @@ pub mod secure;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
 pub use message::{
-    Argument, DataOf, Datum, Declared, Detail, FunctionProbe, FunctionSite, Probe, RefusedFunction,
-    Reply, Request, Run, RunOption, Side, Site, SiteState, SnapshotOf, Status, Symbol, VERSION,
-    Why, WhyNoFunction,
+    Argument, DataOf, Datum, Declared, Detail, FunctionProbe, FunctionSite, FunctionWindow, Probe,
+    RefusedFunction, Reply, Request, Run, RunOption, Side, Site, SiteState, SnapshotOf, Status,
+    Symbol, VERSION, Why, WhyNoFunction,
 };

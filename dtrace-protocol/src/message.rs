@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A request of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -356,9 +356,16 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
-    /// The number of bytes before the instruction that a jump may overwrite together with it (`dtrace_abi::function::Window`).
+    /// The bytes around the instruction that a jump may overwrite together with it; `None` if no jump may overwrite the instruction.
+    pub window: Option<FunctionWindow>,
+}
+
+/// The bytes around an instruction that a jump may overwrite together with it (`dtrace_abi::function::Window`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionWindow {
+    /// The number of bytes before the instruction.
     pub before: u8,
-    /// The number of bytes after the instruction that a jump may overwrite together with it.
+    /// The number of bytes after the instruction.
     pub after: u8,
 }
 

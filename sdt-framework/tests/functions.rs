@@ -125,7 +125,7 @@ unsafe impl FunctionText for Text {
         &[]
     }
 
-    fn offer(&self, address: u64, _: &[u8], _: Window) {
+    fn offer(&self, address: u64, _: &[u8], _: Option<Window>) {
         self.offered.lock().unwrap().insert(address);
     }
 
@@ -230,7 +230,7 @@ fn site<'a>(
     code: &'static [u8],
 ) -> FunctionSite<'a> {
     let function = function.as_bytes();
-    let window = Window::default();
+    let window = None;
     FunctionSite { module: b"kernel", function, is_return, address, offset: 3, code, window }
 }
 
@@ -620,8 +620,7 @@ fn functions_arrive_on_a_line() {
     let kernel = kernel();
     let mut line = Line::default();
     let probe = |is_return| FunctionProbe { module: b"kernel", function: b"twice", is_return };
-    let item =
-        |probe, address, code| WireSite { probe, address, offset: 0, code, before: 0, after: 0 };
+    let item = |probe, address, code| WireSite { probe, address, offset: 0, code, window: None };
     let request = Request::Functions { build_id: BUILD };
     let good = item(Some(probe(false)), TWICE, PUSH);
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use cargo_sdt::internal::arch::Arch;
 use clap::Parser;
-use dtrace_abi::function::Window;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_consumer::consume::{self, Workload, WorkloadError};
 use dtrace_consumer::functions::{Functions, Site};
@@ -259,7 +258,7 @@ fn false_sites_are_refused(arch: Arch) {
     let handler = client.function_text().unwrap().handlers[0];
     let mut send = |address: u64, code: &[u8]| {
         let (module, function) = ("m", "f");
-        let (is_return, window) = (false, Window::default());
+        let (is_return, window) = (false, None);
         let site = FunctionSite { module, function, is_return, address, offset: 0, code, window };
         client.functions(&build_id, &[site]).unwrap().first().map(|(_, why)| *why)
     };
@@ -293,7 +292,7 @@ fn false_sites_are_refused(arch: Arch) {
         address: first.address,
         offset: 0,
         code: first.code(),
-        window: Window::default(),
+        window: None,
     };
     let Err(ClientError::Refused { message, .. }) = client.functions(b"another", &[site]) else {
         panic!("it is accepted");

@@ -2,7 +2,9 @@
 
 use dtrace_abi::function::Window;
 use dtrace_protocol::frame::decoded_len;
-use dtrace_protocol::{FunctionProbe, RefusedFunction, Reply, Request, WhyNoFunction};
+use dtrace_protocol::{
+    FunctionProbe, FunctionWindow, RefusedFunction, Reply, Request, WhyNoFunction,
+};
 
 use super::{Client, ClientError};
 
@@ -37,8 +39,12 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
-    /// The bytes around it that a jump may overwrite.
-    pub window: Window,
+    /// The bytes around it that a jump may overwrite; `None` if no jump may overwrite the instruction.
+    pub window: Option<Window>,
+}
+
+const fn window(Window { before, after }: Window) -> FunctionWindow {
+    FunctionWindow { before, after }
 }
 
 impl Client {
@@ -95,8 +101,7 @@ impl Client {
                         address: site.address,
                         offset: site.offset,
                         code: site.code,
-                        before: site.window.before,
-                        after: site.window.after,
+                        window: site.window.map(window),
                     };
                     if writer.push(&item).is_err() {
                         break;

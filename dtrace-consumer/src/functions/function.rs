@@ -54,8 +54,8 @@ pub struct Function {
 pub struct Site {
     /// The address in the file.
     pub address: u64,
-    /// The bytes around the instruction that a jump may overwrite.
-    pub window: Window,
+    /// The bytes around the instruction that a jump may overwrite; `None` if no jump may overwrite the instruction.
+    pub window: Option<Window>,
     bytes: [u8; MAX_LEN],
     length: u8,
 }
@@ -66,12 +66,12 @@ impl Site {
         let mut bytes = [0; MAX_LEN];
         let length = code.len().min(MAX_LEN);
         bytes[..length].copy_from_slice(&code[..length]);
-        Self { address, window: Window::default(), bytes, length: length as u8 }
+        Self { address, window: None, bytes, length: length as u8 }
     }
 
-    /// Returns whether a jump may overwrite the instruction with others around it.
-    pub fn has_window(&self) -> bool {
-        self.window.before.saturating_add(self.window.after) + self.length >= 5
+    /// Returns whether a jump may overwrite the instruction, together with others around it.
+    pub const fn has_window(&self) -> bool {
+        self.window.is_some()
     }
 
     /// Returns the bytes of the instruction.

@@ -67,13 +67,10 @@ impl<'f> Searched<'f> {
         offset.and_then(|offset| self.text.get(offset..)).unwrap_or_default()
     }
 
-    /// Returns the window of the site at an address: empty if there is none.
-    pub(super) fn window(&self, address: u64) -> Window {
-        let found = self.instructions.binary_search_by_key(&address, |at| at.address);
-        let Some((index, site)) = found.ok().and_then(|at| Some((at, self.instructions.get(at)?)))
-        else {
-            return Window::default();
-        };
+    /// Returns the window of the site at an address, if there is one.
+    pub(super) fn window(&self, address: u64) -> Option<Window> {
+        let index = self.instructions.binary_search_by_key(&address, |at| at.address).ok()?;
+        let site = self.instructions.get(index)?;
         let after = match site.flow {
             Flow::Next => self.following(index),
             Flow::Call(_) => 0,
@@ -83,12 +80,9 @@ impl<'f> Searched<'f> {
             Flow::Next | Flow::Call(_) => 0,
             _ => self.preceding(index, JUMP.saturating_sub(site.length + after)),
         };
-        match (u8::try_from(before), u8::try_from(after)) {
-            (Ok(before), Ok(after)) if before + after + site.length as u8 >= JUMP as u8 => {
-                Window { before, after }
-            }
-            _ => Window::default(),
-        }
+        let (before, after) = (u8::try_from(before).ok()?, u8::try_from(after).ok()?);
+        let length = usize::from(before) + site.length + usize::from(after);
+        (length >= JUMP).then_some(Window { before, after })
     }
 
     /// Returns the length of the instructions after a site that a jump overwrites.
@@ -115,11 +109,17 @@ impl<'f> Searched<'f> {
         let mut length = 0;
         while length < needed && !self.is_barrier(address + length as u64) {
             let bytes = self.bytes(address + length as u64);
-            length += match x86_64::decode(bytes) {
+            let nop = match x86_64::decode(bytes) {
                 Some(Decoded { instruction: x86_64::Instruction::Nop, length }) => length.into(),
                 _ if bytes.first() == Some(&BREAKPOINT) => 1,
                 _ => break,
             };
+            let start = address + length as u64;
+            if self.targets.range(start + 1..start + nop as u64).next().is_some() {
+                // The function jumps into this nop.
+                break;
+            }
+            length += nop;
         }
         length
     }
@@ -147,4 +147,58 @@ impl<'f> Searched<'f> {
 /// Returns whether an instruction has the same effect at another address.
 fn is_movable(bytes: &[u8], at: &Instruction) -> bool {
     movable(bytes).is_some_and(|of| usize::from(of.length) == at.length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exits::find;
+    use super::super::function::Architecture;
+    use super::*;
+
+    /// Returns the windows of the entry and of the first return of a function, and of the nops behind it.
+    fn windows(text: &[u8], behind: &[u8]) -> [Option<Window>; 2] {
+        let found = find(Architecture::X86_64, 0x1000, text, behind);
+        [found.entry.unwrap().window, found.returns.unwrap()[0].window]
+    }
+
+    /// Code that jumps into an instruction executes its bytes in two ways, so no site of the function has a window, also if its own
+    /// instruction is as long as a jump.
+    #[test]
+    fn functions_that_jump_into_an_instruction_have_no_window() {
+        // mov $1, %eax; test %edi, %edi; jz to the next instruction, or into it; mov $0xc3, %ecx; jmp far away
+        let text = |distance: u8| {
+            let start = [0xb8, 1, 0, 0, 0, 0x85, 0xff, 0x74, distance];
+            [&start[..], &[0xb9, 0xc3, 0, 0, 0, 0xe9, 0, 0, 1, 0]].concat()
+        };
+        let whole = Some(Window { before: 0, after: 0 });
+        assert_eq!(windows(&text(0), &[]), [whole, whole]);
+        assert_eq!(windows(&text(1), &[]), [None, None]);
+        // Into the jump that leaves the function.
+        assert_eq!(windows(&text(6), &[]), [None, None]);
+    }
+
+    /// The targets of a jump by a table are unknown.
+    #[test]
+    fn functions_with_tables_have_no_window() {
+        // mov $1, %eax; jmp *0(,%rax,8), or a nop; jmp far away
+        let text = |jump: &[u8]| [&[0xb8, 1, 0, 0, 0], jump, &[0xe9, 0, 0, 1, 0]].concat();
+        let whole = Some(Window { before: 0, after: 0 });
+        assert_eq!(windows(&text(&[0x90]), &[]), [whole, whole]);
+        assert_eq!(windows(&text(&[0xff, 0x24, 0xc5, 0, 0, 0, 0]), &[]), [None, None]);
+    }
+
+    /// A function may jump into the padding behind it.
+    #[test]
+    fn nops_into_which_the_function_jumps_are_in_no_window() {
+        // jmp to this distance; ret; nopl 0(%rax)
+        let window = |distance: u8| {
+            let text = [0xeb, distance, 0xc3];
+            let found = find(Architecture::X86_64, 0x1000, &text, &[0x0f, 0x1f, 0x40, 0, 0x90]);
+            found.returns.unwrap()[1].window
+        };
+        assert_eq!(window(5), Some(Window { before: 0, after: 4 }), "behind the nop");
+        for inside in 1..5 {
+            assert_eq!(window(inside), None, "{inside}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use sdt_framework::server::{Limits, Lost, NoSites, Secure, SecureHost, Server, S
 use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{
     Config, ConsumerError, Dtrace, FunctionError, FunctionSite, FunctionText, Host as _, InitError,
-    Memory, ProbeContext, Registers, Rights, Spec, Which, Window, registration,
+    Memory, ProbeContext, Registers, Rights, Spec, Which, registration,
 };
 
 use crate::common::memory;
@@ -105,7 +105,7 @@ const SITE: FunctionSite<'_> = FunctionSite {
     address: 0,
     offset: 0,
     code: &[0x90],
-    window: Window { before: 0, after: 0 },
+    window: None,
 };
 
 struct Idle;

@@ -118,16 +118,21 @@ impl Jumps {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a site. Its text is unchanged.
-    pub(super) fn offer(&self, address: usize, code: &[u8], window: function::Window) {
+    /// Notes a site. Its text is unchanged. Without a window, or if one consumer has sent it without, the site does not jump.
+    pub(super) fn offer(&self, address: usize, code: &[u8], window: Option<function::Window>) {
         let mut sites = self.sites();
-        let (Some(&first), false) = (code.first(), sites.all.contains_key(&address)) else {
+        let Some(&first) = code.first() else { return };
+        if sites.all.contains_key(&address) {
+            if window.is_none() {
+                sites.keep_breakpoint(address);
+            }
             return;
-        };
-        let [before, after] = [window.before, window.after].map(usize::from);
-        let length = before + code.len() + after;
-        let start = address.wrapping_sub(before);
+        }
+        let around = window.map_or([0, 0], |of| [of.before, of.after].map(usize::from));
+        let length = around[0] + code.len() + around[1];
+        let start = address.wrapping_sub(around[0]);
         let is_possible = self.thunk.is_some()
+            && window.is_some()
             && (JUMP..=LARGEST).contains(&length)
             && images::allow(start, length)
             && !sdt_core::trap::overlaps(start, length);
@@ -273,6 +278,14 @@ fn make_detour(window: detour::Window<'_>, thunk: usize, store: Store<'_>) -> io
 }
 
 impl Sites {
+    /// Makes a site jump no more.
+    fn keep_breakpoint(&mut self, address: usize) {
+        if let Some(site) = self.all.get_mut(&address) {
+            site.may_jump = false;
+            self.open.insert(address);
+        }
+    }
+
     /// Returns whether a window of a new site neither overlaps the window of another site that may jump, nor contains another site. Sites
     /// whose window contains the new one do not jump from now on.
     fn are_apart(&mut self, address: usize, window: &Range<usize>) -> bool {

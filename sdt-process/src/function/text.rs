@@ -92,7 +92,7 @@ unsafe impl FunctionText for Traced {
         &self.handlers
     }
 
-    fn offer(&self, address: u64, code: &[u8], window: Window) {
+    fn offer(&self, address: u64, code: &[u8], window: Option<Window>) {
         self.stores.jumps.offer(address as usize, code, window);
     }
 

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use dtrace_abi::function::Window;
 use dtrace_consumer::ClientError;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_protocol::WhyNoFunction;
@@ -229,7 +228,7 @@ fn false_sites_are_refused() {
     let mut why = |build_id: &[u8], address: u64, code: &[u8]| {
         let (module, function) = ("a.out", "f");
         let is_return = false;
-        let window = Window::default();
+        let window = None;
         let site = FunctionSite { module, function, is_return, address, offset: 0, code, window };
         consumer.0.functions(build_id, &[site]).map(|refused| refused.first().map(|(_, why)| *why))
     };

@@ -3,6 +3,7 @@
 
 use dtrace_abi::function::Window;
 use dtrace_consumer::client::FunctionSite;
+use dtrace_protocol::WhyNoFunction;
 
 use crate::consumer::{Consumer, Subject};
 use crate::functions::Program;
@@ -97,6 +98,26 @@ fn all_registers_are_kept() {
     subject.end();
 }
 
+/// Sends the entry of a function, or the instruction at this offset in it, with this window.
+fn send(
+    consumer: &mut Consumer,
+    program: &Program,
+    function: &str,
+    offset: u64,
+    window: Option<Window>,
+) -> Option<WhyNoFunction> {
+    let address = program.function(&[function]).start + offset;
+    let length = dtrace_abi::function::x86_64::decode(&program.code(address, 15)).unwrap().length;
+    let code = program.code(address, length.into());
+    let (module, is_return) = ("a.out", false);
+    let name = format!("{function}{}", if offset == 0 { "" } else { "_inside" });
+    let function = &*name;
+    let offset = offset as u32;
+    let site = FunctionSite { module, function, is_return, address, offset, code: &code, window };
+    let refused = consumer.0.functions(&program.build_id(), &[site]).unwrap();
+    refused.first().map(|(_, why)| *why)
+}
+
 /// A consumer claims windows into which the function jumps, or which are no windows.
 #[test]
 fn false_windows_change_no_result() {
@@ -104,29 +125,17 @@ fn false_windows_change_no_result() {
     let mut subject = Subject::new("jump");
     let mut consumer = Consumer::of(subject.id());
     consumer.0.open().unwrap();
-    let id = program.build_id();
-    let mut offer = |function: &str, before: u8, after: u8| {
-        let address = program.function(&[function]).start;
-        let length =
-            dtrace_abi::function::x86_64::decode(&program.code(address, 15)).unwrap().length;
-        let code = program.code(address, length.into());
-        let site = FunctionSite {
-            module: "a.out",
-            function,
-            is_return: false,
-            address,
-            offset: 0,
-            code: &code,
-            window: Window { before, after },
-        };
-        assert_eq!(consumer.0.functions(&id, &[site]).unwrap(), [], "{function}");
-    };
-    // The loop begins in the window.
-    offer("subject_loop", 0, 4);
-    // The window ends in an instruction, is too long, or begins before the function.
-    offer("subject_steps", 0, 5);
-    offer("subject_back", 0, 255);
-    offer("subject_tail", 3, 1);
+    for (function, before, after) in [
+        // The loop begins in the window.
+        ("subject_loop", 0, 4),
+        // The window ends in an instruction, is too long, or begins before the function.
+        ("subject_steps", 0, 5),
+        ("subject_back", 0, 255),
+        ("subject_tail", 3, 1),
+    ] {
+        let window = Some(Window { before, after });
+        assert_eq!(send(&mut consumer, &program, function, 0, window), None, "{function}");
+    }
     let names = ["subject_loop", "subject_steps", "subject_back", "subject_tail"];
     let text: String = names
         .map(|name| format!("pid$target:a.out:{name}:entry {{ @[\"{name}\"] = sum(1); }}"))
@@ -137,6 +146,51 @@ fn false_windows_change_no_result() {
     let counts = table(&shown);
     assert_eq!(names.map(|name| counts[name]), [100, 200, 100, 100], "{shown}{said}");
     drop(consumer);
+    subject.end();
+}
+
+/// A site without a window does not jump, though its instruction is as long as a jump. That holds also if another consumer sends the site with
+/// a window, before or after.
+#[test]
+fn sites_without_a_window_have_breakpoints() {
+    let program = Program::new();
+    let address = program.function(&["subject_kept"]).start;
+    let original = program.code(address, 5);
+    let breakpoint = [&[0xcc], &original[1..]].concat();
+    let mut subject = Subject::new("jump");
+    let refuse = |subject: &Subject| {
+        let mut consumer = Consumer::of(subject.id());
+        consumer.0.open().unwrap();
+        assert_eq!(send(&mut consumer, &program, "subject_kept", 0, None), None);
+        consumer
+    };
+    let text = "pid$target:a.out:subject_kept:entry { @[\"all\"] = sum(1); }";
+    for is_before in [true, false] {
+        let mut consumer = None;
+        let mut traps = 0;
+        if is_before {
+            consumer = Some(refuse(&subject));
+        }
+        let [shown, said] = run(&mut subject, text, |subject| {
+            if !is_before {
+                assert_eq!(
+                    Program::text_of(subject.id(), address, 5),
+                    [0xe9, 0xcc, 0xcc, 0xcc, 0xcc]
+                );
+                consumer = Some(refuse(subject));
+            }
+            assert_eq!(Program::text_of(subject.id(), address, 5), breakpoint);
+            let before = subject.count("traps");
+            assert_eq!(subject.ask("kept 300"), "300");
+            traps = subject.count("traps") - before;
+        });
+        assert_eq!((table(&shown)["all"], traps), (300, 300), "{said}");
+        drop(consumer);
+        while !Consumer::of(subject.id()).0.list("pid*:::").unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(program.is_text_of(subject.id()));
+    }
     subject.end();
 }
 

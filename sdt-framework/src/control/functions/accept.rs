@@ -31,8 +31,9 @@ pub struct FunctionSite<'a> {
     pub offset: u32,
     /// The bytes of the instruction.
     pub code: &'a [u8],
-    /// The bytes around the instruction that a jump may overwrite, if the host [jumps](super::FunctionText::offer).
-    pub window: Window,
+    /// The bytes around the instruction that a jump may overwrite, if the host [jumps](super::FunctionText::offer); `None` if no jump may
+    /// overwrite the instruction.
+    pub window: Option<Window>,
 }
 
 /// The reason why a site is refused. Nothing was changed.
@@ -143,10 +144,11 @@ impl<H: Host> Control<H> {
         });
         if let Some(index) = existing {
             let probe = table.sites.probe(index).ok_or(FunctionError::NoRoom)?;
-            if table.sites.of(probe).all(|site| site.address() != new.address) {
+            if table.sites.of(probe).any(|site| site.address() == new.address) {
+                self.offer(table, new);
+            } else {
                 let site = table.sites.add(index, new).ok_or(FunctionError::NoRoom)?;
-                // After the site was added, so that the host gets no offer of a site that is refused.
-                table.text.offer(new.address, new.code, new.window);
+                self.offer(table, new);
                 self.enable_new_site(table, probe, site);
             }
             probe.own(consumer);
@@ -163,7 +165,7 @@ impl<H: Host> Control<H> {
             table.sites.free_probe(index);
             return Err(FunctionError::NoRoom);
         }
-        table.text.offer(new.address, new.code, new.window);
+        self.offer(table, new);
         let created = tables.registry.create(&mut tables.arena, table.provider, names, 0, parg);
         match created {
             Ok(at) => {
@@ -179,6 +181,15 @@ impl<H: Host> Control<H> {
                     _ => FunctionError::NoRoom,
                 })
             }
+        }
+    }
+
+    /// Offers a site to the host, after it was added: so the host gets no offer of a site that is refused.
+    fn offer(&self, table: &Table, new: &New<'_>) {
+        table.text.offer(new.address, new.code, new.window);
+        if new.window.is_none() && table.text.holds_jump(new.address) {
+            // Another consumer claims that a jump may overwrite the instruction. The host replaces the jump by a breakpoint.
+            self.functions.stored();
         }
     }
 

@@ -55,7 +55,7 @@ const FREE: u32 = 1 << 31;
 pub(super) struct New<'a> {
     pub(super) address: u64,
     pub(super) code: &'a [u8],
-    pub(super) window: Window,
+    pub(super) window: Option<Window>,
     pub(super) offset: u32,
     pub(super) is_return: bool,
 }

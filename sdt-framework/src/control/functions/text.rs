@@ -52,14 +52,15 @@ pub unsafe trait FunctionText: Sync {
     /// that these call directly.
     fn handlers(&self) -> &[u64];
 
-    /// Offers a site that is being added: the address of its instruction in memory, the bytes of the instruction, and the bytes around it
-    /// that a jump may overwrite.
+    /// Offers a site that was added, or that a consumer has sent again: the address of its instruction in memory, the bytes of the
+    /// instruction, and the bytes around it that a jump may overwrite. Without a window, no jump may overwrite the instruction, also if the
+    /// same site was offered with one.
     ///
     /// A host that jumps replaces the breakpoint by a jump later, in [`Patcher::synchronise`]. The jump leads to code of the host that calls
     /// [`Dtrace::function_record`](crate::Dtrace::function_record), executes the overwritten instructions, and jumps back. When the
     /// framework stores the instruction again, the host may keep the jump until the next call of `synchronise`. The window is the
     /// claim of a consumer: code may jump into it. Called with the framework's lock held.
-    fn offer(&self, _address: u64, _code: &[u8], _window: Window) {}
+    fn offer(&self, _address: u64, _code: &[u8], _window: Option<Window>) {}
 
     /// Returns whether a jump that the host has stored is at the site with this address. Called with the framework's lock held.
     fn holds_jump(&self, _address: u64) -> bool {

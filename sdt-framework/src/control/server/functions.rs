@@ -2,7 +2,7 @@
 
 use dtrace_abi::function::Window;
 use dtrace_protocol::{
-    FunctionProbe, FunctionSite, Items, RefusedFunction, Reply, Why, WhyNoFunction,
+    FunctionProbe, FunctionSite, FunctionWindow, Items, RefusedFunction, Reply, Why, WhyNoFunction,
 };
 
 use super::refusal::Refusal;
@@ -90,8 +90,8 @@ pub(super) fn add(
 
 fn site<'a>(probe: &FunctionProbe<'a>, item: &FunctionSite<'a>) -> functions::FunctionSite<'a> {
     let FunctionProbe { module, function, is_return } = *probe;
-    let FunctionSite { address, offset, code, before, after, .. } = *item;
-    let window = Window { before, after };
+    let FunctionSite { address, offset, code, window, .. } = *item;
+    let window = window.map(|FunctionWindow { before, after }| Window { before, after });
     functions::FunctionSite { module, function, is_return, address, offset, code, window }
 }
 
