@@ -175,6 +175,18 @@ impl Jumps {
         Ok(())
     }
 
+    /// Returns whether sites may jump.
+    pub(super) const fn is_supported(&self) -> bool {
+        self.thunk.is_some()
+    }
+
+    /// Returns the number of jumps that [`settle`](Self::settle) has to remove.
+    pub(super) fn obsolete(&self) -> usize {
+        let sites = self.sites();
+        let open = sites.open.iter().filter_map(|address| sites.all.get(address));
+        open.filter(|site| site.is_changed() && site.has_to_change()).count()
+    }
+
     /// Returns the number of sites that [`settle`](Self::settle) may have to change.
     pub(super) fn open(&self) -> usize {
         self.sites().open.len()

@@ -13,9 +13,11 @@ use super::jumps::Jumps;
 use super::{frame, hit, images, thunk};
 use crate::breakpoint;
 use crate::image::Image;
+use crate::refused::Refused;
 use crate::slots::Slots;
 use crate::text::{self, Text};
 use crate::text_access::{Access, synchronise_threads};
+use crate::threads;
 
 /// The text of this process, of which consumers may trace functions.
 #[derive(Debug)]
@@ -116,10 +118,18 @@ const VALID: Duration = Duration::from_millis(100);
 /// hits raises a signal.
 const CHUNK: usize = 256;
 
-/// The proof that text can be changed, and when it was made.
-static PROOF: Mutex<Option<(Access, Instant)>> = Mutex::new(None);
+/// The proof that text can be changed.
+#[derive(Debug)]
+struct Proof {
+    access: Access,
+    made: Instant,
+    /// Whether a debugger traced a thread when the proof was made.
+    is_debugged: bool,
+}
 
-fn proof() -> MutexGuard<'static, Option<(Access, Instant)>> {
+static PROOF: Mutex<Option<Proof>> = Mutex::new(None);
+
+fn proof() -> MutexGuard<'static, Option<Proof>> {
     PROOF.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -142,24 +152,38 @@ struct Stores {
 }
 
 impl Stores {
-    /// Replaces breakpoints by jumps, and restores the text of disabled sites that jump.
+    /// Replaces breakpoints by jumps, and restores the text of disabled sites that jump. While a debugger is attached, it does neither: a
+    /// debugger that deletes its breakpoint restores the byte that it has saved, which would be in the middle of a jump, or the first byte of one.
     fn settle(&self) -> io::Result<()> {
         if self.jumps.open() == 0 || !self.is_proved() {
             return Ok(());
         }
         match &*proof() {
-            Some((access, _)) => self.jumps.settle(access, &synchronise_all),
+            Some(proof) if proof.is_debugged => match self.jumps.obsolete() {
+                0 => Ok(()),
+                sites => Err(io::Error::other(format!(
+                    "a debugger is attached, so jumps stay at {sites} sites; detach it, and then trace any function"
+                ))),
+            },
+            Some(proof) => self.jumps.settle(&proof.access, &synchronise_all),
             None => Ok(()),
         }
+    }
+
+    fn prove(&self) -> Result<Proof, Refused> {
+        let access = self.text.prove()?;
+        let is_debugged =
+            self.jumps.is_supported() && threads::is_debugged().map_err(Refused::Unknown)?;
+        Ok(Proof { access, made: Instant::now(), is_debugged })
     }
 
     /// Returns whether text can be changed now. If not, the consumer gets the reason.
     fn is_proved(&self) -> bool {
         let mut proof = proof();
-        if proof.as_ref().is_none_or(|(_, at)| at.elapsed() > VALID) {
+        if proof.as_ref().is_none_or(|proof| proof.made.elapsed() > VALID) {
             *proof = None;
-            match self.text.prove() {
-                Ok(access) => *proof = Some((access, Instant::now())),
+            match self.prove() {
+                Ok(new) => *proof = Some(new),
                 Err(why) => text::refuse(format!("functions cannot be traced: {why}")),
             }
         }
@@ -171,11 +195,11 @@ impl Stores {
 // execute a synchronising instruction. Without a proof nothing is stored; the framework reads text again before it forgets a site.
 unsafe impl Patcher for Stores {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        if let Some((access, _)) = &*proof() {
+        if let Some(Proof { access, is_debugged, .. }) = &*proof() {
             // SAFETY: the contract of this function is that of `Access::write`.
             let write = |address, bytes: &[u8]| unsafe { access.write(address, bytes) };
             let written = self.jumps.store(address, bytes, &write);
-            let settled = written.and_then(|()| match self.jumps.open() < CHUNK {
+            let settled = written.and_then(|()| match *is_debugged || self.jumps.open() < CHUNK {
                 true => Ok(()),
                 false => {
                     synchronise_all().and_then(|()| self.jumps.settle(access, &synchronise_all))
@@ -198,7 +222,7 @@ unsafe impl Patcher for Stores {
             return false;
         }
         let proof = proof();
-        let Some((access, _)) = &*proof else { return false };
+        let Some(Proof { access, .. }) = &*proof else { return false };
         let rewritten = access.rewrite(address, length);
         rewritten.map_err(|why| text::refuse(format!("functions cannot be traced: {why}"))).is_ok()
     }

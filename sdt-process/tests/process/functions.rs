@@ -56,14 +56,24 @@ impl Program {
 
     /// Returns some bytes of the text of a process that executes this program.
     pub fn text_of(process: u32, address: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let memory = File::open(format!("/proc/{process}/mem")).unwrap();
+        memory.read_exact_at(&mut bytes, Self::loaded(process) + address).unwrap();
+        bytes
+    }
+
+    /// Stores a byte in the text of a process that executes this program.
+    pub fn store(process: u32, address: u64, byte: u8) {
+        let memory = File::options().write(true).open(format!("/proc/{process}/mem")).unwrap();
+        memory.write_all_at(&[byte], Self::loaded(process) + address).unwrap();
+    }
+
+    /// Returns the address at which the file of this program begins in the memory of a process.
+    fn loaded(process: u32) -> u64 {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
         let own = std::fs::read_link(format!("/proc/{process}/exe")).unwrap();
         let first = maps.lines().find(|line| line.ends_with(own.to_str().unwrap())).unwrap();
-        let start = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
-        let mut bytes = vec![0; length];
-        let memory = File::open(format!("/proc/{process}/mem")).unwrap();
-        memory.read_exact_at(&mut bytes, start + address).unwrap();
-        bytes
+        u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap()
     }
 
     /// Returns whether the text of a process that executes this program is that of the file.

@@ -1,13 +1,19 @@
 //! Functions whose first or last instructions a jump overwrites.
 #![cfg(target_arch = "x86_64")]
 
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+
 use dtrace_abi::function::Window;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_protocol::WhyNoFunction;
 
-use crate::consumer::{Consumer, Subject};
+use crate::consumer::{self, Consumer, Subject};
 use crate::functions::Program;
 use crate::program::{run, table};
+
+/// The bytes of a jump.
+const JUMP: [u8; 5] = [0xe9, 0xcc, 0xcc, 0xcc, 0xcc];
 
 /// The traced functions of `subject::windows`, and how often each round enters and leaves them.
 const FUNCTIONS: [(&str, u64, u64); 7] = [
@@ -61,7 +67,7 @@ fn sites_have_breakpoints_in_trap_mode() {
     let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
     let mut jumping = Subject::new("jump");
     run(&mut jumping, text, |subject| {
-        let changed = [&[0xe9, 0xcc, 0xcc, 0xcc, 0xcc], &original[5..]].concat();
+        let changed = [&JUMP, &original[5..]].concat();
         assert_eq!(Program::text_of(subject.id(), address, 16), changed);
     });
     jumping.end();
@@ -76,6 +82,107 @@ fn sites_have_breakpoints_in_trap_mode() {
     });
     assert_eq!(table(&shown)["all"], 200, "{said}");
     assert_eq!(traps, 200);
+    subject.end();
+}
+
+/// A debugger of the thread that serves consumers. That thread gets no signals, so the debugger has nothing to do.
+struct Debugger {
+    /// The folder of the thread in `/proc`.
+    thread: PathBuf,
+    /// The kernel detaches when the thread ends that has attached.
+    end: Option<Sender<()>>,
+}
+
+impl Debugger {
+    fn attach(process: u32) -> Self {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let is_server = |path: &PathBuf| {
+            std::fs::read_to_string(path.join("comm")).unwrap().trim() == "sdt-process"
+        };
+        let path = tasks.map(|task| task.unwrap().path()).find(is_server).unwrap();
+        let thread: libc::pid_t = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let (end, is_over) = channel();
+        let (attached, is_attached) = channel();
+        std::thread::spawn(move || {
+            let nothing = std::ptr::null_mut::<libc::c_void>();
+            // SAFETY: becomes the debugger of a child's thread, which changes nothing in this process.
+            let result = unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread, nothing, nothing) };
+            let error = (result != 0).then(std::io::Error::last_os_error);
+            attached.send(error).unwrap();
+            is_over.recv().ok();
+        });
+        assert!(is_attached.recv().unwrap().is_none());
+        Self { thread: path, end: Some(end) }
+    }
+}
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        self.end.take();
+        let status = || std::fs::read_to_string(self.thread.join("status")).unwrap();
+        while !status().contains("TracerPid:\t0\n") {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A debugger that deletes a breakpoint stores the byte that it has saved. If it had saved that before a jump was made, the byte would be in the
+/// middle of the jump.
+#[test]
+fn no_jump_is_made_while_a_debugger_is_attached() {
+    let program = Program::new();
+    let address = program.function(&["subject_steps"]).start;
+    let original = program.code(address, 16);
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let begins = |changed: &[u8]| {
+        let changed = [changed, &original[changed.len()..]].concat();
+        assert_eq!(Program::text_of(id, address, 16), changed);
+    };
+    let debugger = Debugger::attach(id);
+    let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
+    let [shown, said] = run(&mut subject, text, |subject| {
+        begins(&[0xcc]);
+        assert_eq!(subject.ask("doubled 100"), "1000");
+        drop(debugger);
+        // The next change of any function makes the jump.
+        run(subject, "pid$target:a.out:subject_back:entry { n++; }", |_| begins(&JUMP));
+        assert_eq!(subject.ask("doubled 100"), "1000");
+    });
+    assert_eq!(table(&shown)["all"], 400, "{said}");
+    assert!(program.is_text_of(id));
+    subject.end();
+}
+
+/// If a debugger has a breakpoint at a jump, it has saved the first byte of the jump. Stored over the function's own text, that byte would be a
+/// jump to anywhere.
+#[test]
+fn no_jump_is_removed_while_a_debugger_is_attached() {
+    let program = Program::new();
+    let address = program.function(&["subject_steps"]).start;
+    let original = program.code(address, 16);
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let mut consumer = Consumer::of(id);
+    consumer.0.open().unwrap();
+    let window = Some(Window { before: 0, after: 7 });
+    assert_eq!(send(&mut consumer, &program, "subject_steps", 0, window), None);
+    let spec = format!("pid{id}:a.out:subject_steps:entry");
+    assert_eq!(consumer.0.program(&consumer::program(&spec)).unwrap(), 1);
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    let debugger = Debugger::attach(id);
+    Program::store(id, address, 0xcc);
+    let why = consumer.0.close().unwrap_err().to_string();
+    assert!(why.contains("a debugger is attached, so jumps stay"), "{why}");
+    Program::store(id, address, JUMP[0]);
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    assert_eq!(subject.ask("doubled 100"), "1000");
+    drop(debugger);
+    // The next change of any function removes the jump.
+    run(&mut subject, "pid$target:a.out:subject_back:entry { n++; }", |_| {
+        assert_eq!(Program::text_of(id, address, 16), original);
+    });
+    assert!(program.is_text_of(id));
     subject.end();
 }
 
@@ -173,10 +280,7 @@ fn sites_without_a_window_have_breakpoints() {
         }
         let [shown, said] = run(&mut subject, text, |subject| {
             if !is_before {
-                assert_eq!(
-                    Program::text_of(subject.id(), address, 5),
-                    [0xe9, 0xcc, 0xcc, 0xcc, 0xcc]
-                );
+                assert_eq!(Program::text_of(subject.id(), address, 5), JUMP);
                 consumer = Some(refuse(subject));
             }
             assert_eq!(Program::text_of(subject.id(), address, 5), breakpoint);
