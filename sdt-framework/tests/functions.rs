@@ -125,8 +125,9 @@ unsafe impl FunctionText for Text {
         &[]
     }
 
-    fn offer(&self, address: u64, _: &[u8], _: Option<Window>) {
+    fn offer(&self, address: u64, _: &[u8], _: Option<Window>) -> bool {
         self.offered.lock().unwrap().insert(address);
+        false
     }
 
     fn withdraw(&self, address: u64) {

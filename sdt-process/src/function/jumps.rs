@@ -62,6 +62,11 @@ impl Site {
         self.start..self.start + usize::from(self.length)
     }
 
+    /// The bytes that the jump overwrites, or would overwrite.
+    fn jump(&self) -> Range<usize> {
+        self.start..self.start + JUMP
+    }
+
     /// Returns whether the text at the window's beginning is not that of the site's state.
     fn has_to_change(&self) -> bool {
         match self.state {
@@ -118,15 +123,18 @@ impl Jumps {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a site. Its text is unchanged. Without a window, or if one consumer has sent it without, the site does not jump.
-    pub(super) fn offer(&self, address: usize, code: &[u8], window: Option<function::Window>) {
+    /// Notes a site. Its text is unchanged. Without a window, or if one consumer has sent it without, the site does not jump. Returns whether
+    /// [`settle`](Self::settle) has to remove a jump now.
+    pub(super) fn offer(
+        &self,
+        address: usize,
+        code: &[u8],
+        window: Option<function::Window>,
+    ) -> bool {
         let mut sites = self.sites();
-        let Some(&first) = code.first() else { return };
+        let Some(&first) = code.first() else { return false };
         if sites.all.contains_key(&address) {
-            if window.is_none() {
-                sites.keep_breakpoint(address);
-            }
-            return;
+            return window.is_none() && sites.keep_breakpoint(address);
         }
         let around = window.map_or([0, 0], |of| [of.before, of.after].map(usize::from));
         let length = around[0] + code.len() + around[1];
@@ -145,8 +153,10 @@ impl Jumps {
             is_enabled: false,
             may_jump: is_possible,
         };
-        let may_jump = is_possible && sites.are_apart(address, &new.window());
+        let may_jump = is_possible && sites.are_apart(&new.window());
+        let ends_jump = sites.keep_breakpoints_around(address);
         sites.all.insert(address, Site { may_jump, ..new });
+        ends_jump
     }
 
     /// Forgets a site whose text is unchanged.
@@ -157,18 +167,36 @@ impl Jumps {
         }
     }
 
-    /// Returns whether the text of a site has, or may have, a jump.
+    /// Returns whether the text of a site has, or may have, a jump: that of the site, or another one that overwrites its first byte.
     pub(super) fn holds(&self, address: usize) -> bool {
-        self.sites().all.get(&address).is_some_and(Site::is_changed)
+        let sites = self.sites();
+        let is_changed = sites.all.get(&address).is_some_and(Site::is_changed);
+        is_changed || sites.changed_at(address..address + 1).next().is_some()
     }
 
-    /// Stores the first byte of a site: a breakpoint, or the original one. If there is a jump, it is changed by [`settle`](Self::settle).
+    /// Replaces the bytes that a jump has, or may have, overwritten by the original ones, in a copy of the text at this address.
+    pub(super) fn restore(&self, address: usize, text: &mut [u8]) {
+        for site in self.sites().changed_at(address..address + text.len()) {
+            for (at, original) in site.jump().zip(site.original) {
+                if let Some(byte) = at.checked_sub(address).and_then(|offset| text.get_mut(offset))
+                {
+                    *byte = original;
+                }
+            }
+        }
+    }
+
+    /// Stores the first byte of a site: a breakpoint, or the original one. If there is a jump, of this site or of one around it, the byte is
+    /// changed by [`settle`](Self::settle).
     pub(super) fn store(&self, address: usize, bytes: &[u8], store: Store<'_>) -> io::Result<()> {
         let mut sites = self.sites();
+        let is_overwritten = sites.changed_at(address..address + 1).next().is_some();
         let Some(site) = sites.all.get_mut(&address) else { return store(address, bytes) };
         site.is_enabled = bytes.first() == Some(&BREAKPOINT);
         if !site.is_changed() {
-            store(address, bytes)?;
+            if !is_overwritten {
+                store(address, bytes)?;
+            }
             site.state = if site.is_enabled { State::Breakpoint } else { State::Original };
         }
         sites.open.insert(address);
@@ -290,29 +318,42 @@ fn make_detour(window: detour::Window<'_>, thunk: usize, store: Store<'_>) -> io
 }
 
 impl Sites {
-    /// Makes a site jump no more.
-    fn keep_breakpoint(&mut self, address: usize) {
-        if let Some(site) = self.all.get_mut(&address) {
-            site.may_jump = false;
-            self.open.insert(address);
-        }
+    /// Makes a site jump no more. Returns whether it jumps now.
+    fn keep_breakpoint(&mut self, address: usize) -> bool {
+        let Some(site) = self.all.get_mut(&address) else { return false };
+        site.may_jump = false;
+        self.open.insert(address);
+        site.is_changed()
     }
 
-    /// Returns whether a window of a new site neither overlaps the window of another site that may jump, nor contains another site. Sites
-    /// whose window contains the new one do not jump from now on.
-    fn are_apart(&mut self, address: usize, window: &Range<usize>) -> bool {
+    /// Makes all sites jump no more whose window contains an address. Returns whether one of them jumps now.
+    fn keep_breakpoints_around(&mut self, address: usize) -> bool {
+        let near = address.saturating_sub(LARGEST)..address + LARGEST;
+        let around = self.all.range(near);
+        let around = around.filter(|(_, site)| site.may_jump && site.window().contains(&address));
+        let around: Vec<_> = around.map(|(other, _)| *other).collect();
+        around.into_iter().filter(|other| self.keep_breakpoint(*other)).count() > 0
+    }
+
+    /// Returns the sites whose jump has, or may have, overwritten bytes of this range.
+    fn changed_at(&self, range: Range<usize>) -> impl Iterator<Item = &Site> {
+        let near = range.start.saturating_sub(LARGEST)..range.end + LARGEST;
+        let overlaps = move |site: &&Site| {
+            let jump = site.jump();
+            site.is_changed() && jump.start < range.end && range.start < jump.end
+        };
+        self.all.range(near).map(|(_, site)| site).filter(overlaps)
+    }
+
+    /// Returns whether the window of a new site neither overlaps the window of another site that jumps or may jump, nor contains another site.
+    fn are_apart(&self, window: &Range<usize>) -> bool {
         let near = window.start.saturating_sub(LARGEST)..window.end + LARGEST;
-        let mut are_apart = true;
-        for (other, site) in self.all.range_mut(near) {
-            if site.may_jump && site.window().contains(&address) {
-                site.may_jump = false;
-                self.open.insert(*other);
-            }
+        self.all.range(near).all(|(other, site)| {
             let theirs = site.window();
-            let overlaps = site.may_jump && window.start < theirs.end && theirs.start < window.end;
-            are_apart &= !overlaps && !window.contains(other);
-        }
-        are_apart
+            let overlaps = window.start < theirs.end && theirs.start < window.end;
+            let can_jump = site.may_jump || site.is_changed();
+            !(window.contains(other) || overlaps && can_jump)
+        })
     }
 
     /// Changes the text of these sites, in three steps.
@@ -331,7 +372,9 @@ impl Sites {
             for address in addresses {
                 let Some(site) = self.all.get_mut(address) else { continue };
                 site.state = State::Changed;
-                site.store(*address, step, to_jump, store)?;
+                let site = *site;
+                let is_breakpoint = |at| self.all.get(&at).is_some_and(|other| other.is_enabled);
+                site.store(*address, step, to_jump, &is_breakpoint, store)?;
             }
             synchronise()?;
         }
@@ -348,8 +391,15 @@ impl Sites {
 }
 
 impl Site {
-    /// Stores the bytes of a step.
-    fn store(&self, address: usize, step: Step, to_jump: bool, store: Store<'_>) -> io::Result<()> {
+    /// Stores the bytes of a step. `is_breakpoint` returns whether there is an enabled site at an address.
+    fn store(
+        &self,
+        address: usize,
+        step: Step,
+        to_jump: bool,
+        is_breakpoint: &dyn Fn(usize) -> bool,
+        store: Store<'_>,
+    ) -> io::Result<()> {
         let Some(detour) = Detour::of(self.start) else { return Ok(()) };
         let own = if to_jump || self.is_enabled { BREAKPOINT } else { self.first };
         for (offset, (original, copy)) in self.original.iter().zip(detour.header.copies).enumerate()
@@ -360,7 +410,7 @@ impl Site {
                 (Step::First, _) => BREAKPOINT,
                 (Step::Beginnings, true) | (Step::Others, false) => continue,
                 _ if self.start + offset == address => own,
-                _ if to_jump => BREAKPOINT,
+                _ if to_jump || is_breakpoint(self.start + offset) => BREAKPOINT,
                 _ => *original,
             };
             store(self.start + offset, &[byte])?;

@@ -94,8 +94,12 @@ unsafe impl FunctionText for Traced {
         &self.handlers
     }
 
-    fn offer(&self, address: u64, code: &[u8], window: Option<Window>) {
-        self.stores.jumps.offer(address as usize, code, window);
+    fn offer(&self, address: u64, code: &[u8], window: Option<Window>) -> bool {
+        self.stores.jumps.offer(address as usize, code, window)
+    }
+
+    fn restore(&self, address: u64, text: &mut [u8]) {
+        self.stores.jumps.restore(address as usize, text);
     }
 
     fn holds_jump(&self, address: u64) -> bool {

@@ -298,6 +298,120 @@ fn sites_without_a_window_have_breakpoints() {
     subject.end();
 }
 
+/// Returns a consumer that has sent the second instruction of `subject_steps`, which a jump at its entry overwrites, and enabled it.
+fn inside(process: u32, program: &Program) -> Consumer {
+    let mut consumer = Consumer::of(process);
+    consumer.0.open().unwrap();
+    assert_eq!(send(&mut consumer, program, "subject_steps", 1, None), None);
+    let spec = format!("pid{process}:a.out:subject_steps_inside:entry");
+    assert_eq!(consumer.0.program(&consumer::program(&spec)).unwrap(), 1);
+    consumer.0.go().unwrap();
+    consumer
+}
+
+/// A consumer sends a site in the middle of another consumer's jump: the jump becomes a breakpoint, and both sites are hit.
+#[test]
+fn sites_in_a_jump_of_another_consumer_are_accepted() {
+    let program = Program::new();
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let address = program.function(&["subject_steps"]).start;
+    let original = program.code(address, 8);
+    let text = "pid$target:a.out:subject_steps:entry { @[\"all\"] = sum(1); }";
+    let with = |breakpoints: &[usize]| {
+        let mut bytes = original.clone();
+        breakpoints.iter().for_each(|at| bytes[*at] = 0xcc);
+        bytes
+    };
+    for is_inside_first in [false, true] {
+        let mut early = is_inside_first.then(|| inside(id, &program));
+        let mut late = None;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            if early.is_none() {
+                assert_eq!(Program::text_of(id, address, 5), JUMP);
+                late = Some(inside(id, &program));
+            }
+            assert_eq!(Program::text_of(id, address, 8), with(&[0, 1]));
+            assert_eq!(subject.ask("doubled 100"), "1000");
+            let consumer = late.as_mut().or(early.as_mut()).unwrap();
+            // Also entered by `subject_steps_second`.
+            assert_eq!(consumer.until(300).len(), 300);
+            if let Some(consumer) = late.take() {
+                drop(consumer);
+                while Program::text_of(id, address, 8) != with(&[0]) {
+                    std::thread::yield_now();
+                }
+                assert_eq!(subject.ask("doubled 100"), "1000");
+            }
+        });
+        let calls = if is_inside_first { 200 } else { 400 };
+        assert_eq!(table(&shown)["all"], calls, "{said}");
+        if early.is_some() {
+            assert_eq!(Program::text_of(id, address, 8), with(&[1]));
+            assert_eq!(subject.ask("doubled 100"), "1000");
+        }
+        drop(early);
+        while !program.is_text_of(id) {
+            std::thread::yield_now();
+        }
+    }
+    // Without the other site, there is a jump again.
+    run(&mut subject, text, |_| assert_eq!(Program::text_of(id, address, 5), JUMP));
+    assert!(program.is_text_of(id));
+    subject.end();
+}
+
+/// A consumer sends a site in the middle of another consumer's jump, and closes. Its site does not stay because the byte of the jump looks like
+/// its breakpoint.
+#[test]
+fn sites_in_a_jump_of_another_consumer_are_forgotten() {
+    let program = Program::new();
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let address = program.function(&["subject_steps"]).start;
+    let text = "pid$target:a.out:subject_steps:entry { n++; }";
+    for _ in 0..2 {
+        run(&mut subject, text, |_| {
+            assert_eq!(Program::text_of(id, address, 5), JUMP);
+            let mut other = Consumer::of(id);
+            other.0.open().unwrap();
+            assert_eq!(send(&mut other, &program, "subject_steps", 1, None), None);
+            let breakpoint = [&[0xcc], &program.code(address, 5)[1..]].concat();
+            assert_eq!(Program::text_of(id, address, 5), breakpoint);
+            other.0.close().unwrap();
+        });
+        assert!(program.is_text_of(id));
+    }
+    subject.end();
+}
+
+/// Two consumers add and remove sites in each other's jumps while threads execute them.
+#[test]
+fn sites_of_two_consumers_change_under_load() {
+    let program = Program::new();
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    subject.ask("doubling");
+    let text = "pid$target:a.out:subject_steps:, pid$target:a.out:subject_back: { n++; }";
+    for round in 0..4 {
+        let early = (round % 2 == 0).then(|| inside(id, &program));
+        let mut late = None;
+        let [_, said] = run(&mut subject, text, |_| {
+            for _ in 0..2 {
+                drop(late.take());
+                late = Some(inside(id, &program));
+            }
+        });
+        assert_eq!(said, "", "{round}");
+        drop((early, late));
+    }
+    assert_eq!(subject.ask("doubled-wrong"), "0");
+    while !program.is_text_of(id) {
+        std::thread::yield_now();
+    }
+    subject.end();
+}
+
 /// Jumps come and go while threads execute the instructions that they overwrite.
 #[test]
 fn windows_change_under_load() {

@@ -186,9 +186,7 @@ impl<H: Host> Control<H> {
 
     /// Offers a site to the host, after it was added: so the host gets no offer of a site that is refused.
     fn offer(&self, table: &Table, new: &New<'_>) {
-        table.text.offer(new.address, new.code, new.window);
-        if new.window.is_none() && table.text.holds_jump(new.address) {
-            // Another consumer claims that a jump may overwrite the instruction. The host replaces the jump by a breakpoint.
+        if table.text.offer(new.address, new.code, new.window) {
             self.functions.stored();
         }
     }
@@ -254,9 +252,18 @@ impl Table {
         let same = match self.sites.at(address).next() {
             // A known site: the text may contain its breakpoint, so compare with the saved instruction.
             Some(site) => site.code().bytes() == code,
-            // SAFETY: `is_traceable` returned true, so this is mapped, readable text of the image (contract of
-            // `FunctionText`).
-            None => unsafe { text_is(address, code) },
+            None => {
+                let mut original = [0; MAX_LEN];
+                let original = original.get_mut(..code.len()).ok_or(FunctionError::Instruction)?;
+                for (at, byte) in (address..).zip(original.iter_mut()) {
+                    // SAFETY: `is_traceable` returned true, so this is mapped, readable text of the image (contract of
+                    // `FunctionText`).
+                    *byte = unsafe { text_at(at) };
+                }
+                // A jump at a site nearby may overwrite the instruction.
+                self.text.restore(address, original);
+                original == code
+            }
         };
         if !same {
             return Err(FunctionError::Bytes);
@@ -281,9 +288,16 @@ impl Table {
 /// # Safety
 /// The text is mapped and readable.
 pub(super) unsafe fn text_is(address: u64, code: &[u8]) -> bool {
-    code.iter().enumerate().all(|(at, &byte)| {
-        let text = core::ptr::with_exposed_provenance::<u8>(address as usize + at);
-        // SAFETY: by the contract of this function. Volatile, because text changes.
-        unsafe { text.read_volatile() == byte }
-    })
+    // SAFETY: by the contract of this function.
+    (address..).zip(code).all(|(at, &byte)| unsafe { text_at(at) } == byte)
+}
+
+/// Returns the byte of the text at an address.
+///
+/// # Safety
+/// The text is mapped and readable.
+unsafe fn text_at(address: u64) -> u8 {
+    let text = core::ptr::with_exposed_provenance::<u8>(address as usize);
+    // SAFETY: by the contract of this function. Volatile, because text changes.
+    unsafe { text.read_volatile() }
 }

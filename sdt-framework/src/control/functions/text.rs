@@ -60,9 +60,19 @@ pub unsafe trait FunctionText: Sync {
     /// [`Dtrace::function_record`](crate::Dtrace::function_record), executes the overwritten instructions, and jumps back. When the
     /// framework stores the instruction again, the host may keep the jump until the next call of `synchronise`. The window is the
     /// claim of a consumer: code may jump into it. Called with the framework's lock held.
-    fn offer(&self, _address: u64, _code: &[u8], _window: Option<Window>) {}
+    ///
+    /// Returns whether the host has to remove a jump, because the site has no window now, or is in the window of another one: the framework
+    /// then calls `synchronise`.
+    fn offer(&self, _address: u64, _code: &[u8], _window: Option<Window>) -> bool {
+        false
+    }
 
-    /// Returns whether a jump that the host has stored is at the site with this address. Called with the framework's lock held.
+    /// Replaces, in a copy of the text at an address, the bytes that jumps of the host have overwritten by the original ones. Called with the
+    /// framework's lock held.
+    fn restore(&self, _address: u64, _text: &mut [u8]) {}
+
+    /// Returns whether a jump that the host has stored is at the site with this address, or overwrites its first byte. Called with the
+    /// framework's lock held.
     fn holds_jump(&self, _address: u64) -> bool {
         false
     }
