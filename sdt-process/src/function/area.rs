@@ -24,7 +24,7 @@ const DISPLACEMENT: i32 = i32::from_le_bytes([BREAKPOINT; 4]);
 const LARGEST: usize = 256 << 20;
 /// The alignment of pages, and of detours.
 const PAGE: usize = 4096;
-const DETOUR: usize = 16;
+pub(super) const DETOUR: usize = 16;
 
 /// The memory for the landings and the detours of a text. It stays mapped until the process ends.
 #[derive(Debug)]
@@ -76,9 +76,10 @@ impl Area {
         self.text.contains(&address)
     }
 
-    /// Returns whether an address is that of a detour. Async-signal-safe.
-    pub(super) fn has_detour(&self, address: usize) -> bool {
-        (self.detours.start..self.next.load(Ordering::Acquire)).contains(&address)
+    /// Returns whether these bytes may be the beginning of a detour: they are aligned, and in memory that has detours. Async-signal-safe.
+    pub(super) fn may_be_detour(&self, bytes: &Range<usize>) -> bool {
+        let end = self.next.load(Ordering::Acquire);
+        bytes.start.is_multiple_of(DETOUR) && self.detours.start <= bytes.start && bytes.end <= end
     }
 
     /// Returns the address of the next detour, if there is room for this many bytes.
@@ -90,5 +91,26 @@ impl Area {
     /// Takes the room for a detour of this length.
     pub(super) fn take(&self, length: usize) {
         self.next.fetch_add(length.next_multiple_of(DETOUR), Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The landings of windows are searched also at addresses without a landing. The bytes there may look like a jump to anywhere.
+    #[test]
+    fn detours_are_aligned_and_complete() {
+        let page = landing as *const () as usize & !(PAGE - 1);
+        let area = Area::reserve(&(page..page + PAGE)).unwrap();
+        let first = area.room(40).unwrap();
+        let found = || {
+            let all = first - 32..first + 64;
+            all.filter(|start| area.may_be_detour(&(*start..start + 32))).collect::<Vec<_>>()
+        };
+        assert_eq!(found(), []);
+        area.take(40);
+        assert_eq!(found(), [first, first + 16]);
+        assert_eq!(area.room(40), Some(first + 48));
     }
 }

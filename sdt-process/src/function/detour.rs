@@ -12,7 +12,7 @@
 
 use dtrace_abi::function::x86_64::{Decoded, Instruction, decode, movable};
 
-use super::area::{BREAKPOINT, JUMP, JUMP_CODE};
+use super::area::{self, BREAKPOINT, JUMP, JUMP_CODE};
 
 /// The number of bytes below the stack pointer that belong to the interrupted function (System V ABI, 3.2.2).
 pub(super) const RED_ZONE: usize = 128;
@@ -38,6 +38,7 @@ pub(super) struct Header {
 pub(super) const NONE: u8 = u8::MAX;
 /// The size of the header.
 pub(super) const HEADER: usize = size_of::<Header>();
+const _: () = assert!(align_of::<Header>() <= area::DETOUR);
 
 /// A window: whole instructions, of which one is a site.
 #[derive(Clone, Copy, Debug)]

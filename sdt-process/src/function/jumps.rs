@@ -443,8 +443,9 @@ impl Detour {
             return None;
         }
         let code = (landing + JUMP).wrapping_add_signed(i32::from_le_bytes(distance) as isize);
-        let at = code.checked_sub(HEADER).filter(|at| area.has_detour(*at))?;
-        // SAFETY: a detour begins with its header, and does not change. `prepare` has stored it before the landing.
+        let at = code.checked_sub(HEADER).filter(|at| area.may_be_detour(&(*at..code)))?;
+        // SAFETY: the bytes are aligned and in the area, which stays mapped. If there is a landing, they are the header of its detour, which
+        // `make_detour` has stored before the landing. Otherwise the comparison below rejects them.
         let header = unsafe { ptr::with_exposed_provenance::<Header>(at).read_volatile() };
         (header.start == start as u64).then_some(Self { code, header })
     }
