@@ -14,6 +14,7 @@ use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::__cpuid_count;
 
 use super::detour::RED_ZONE;
+use super::hit::record_jump;
 
 /// The registers of the code at a site, as the thunk saves them.
 #[repr(C)]
@@ -73,9 +74,10 @@ pub(super) fn address() -> Option<usize> {
     Some(thunk as usize)
 }
 
-/// Defines a thunk. `$save` and `$restore` are the instructions for `$more` bytes on the stack, above the 256 bytes of the vector registers.
+/// Defines a thunk that calls `$record`. `$save` and `$restore` are the instructions for `$more` bytes on the stack, above the 256 bytes of the
+/// vector registers.
 macro_rules! thunk {
-    ($name:literal, $more:literal, [$($save:literal,)*], [$($restore:literal,)*]) => {
+    ($name:literal, $record:path, $more:literal, [$($save:literal,)*], [$($restore:literal,)*]) => {
         global_asm!(
             concat!(".pushsection .text.", $name, ", \"ax\", @progbits"),
             ".balign 16",
@@ -101,6 +103,9 @@ macro_rules! thunk {
             "push r10",
             "push r11",
             "mov rdi, rsp",
+            // Functions are called with the direction flag clear (System V ABI, 3.2.1), but hand-written code may have set it.
+            "pushfq",
+            "cld",
             "mov ecx, 1",
             "xgetbv",
             "test eax, {upper}",
@@ -143,6 +148,10 @@ macro_rules! thunk {
             "movaps xmm14, [rsp + 224]",
             "movaps xmm15, [rsp + 240]",
             "3:",
+            "test byte ptr [rbp - 87], 4",
+            "jz 4f",
+            "std",
+            "4:",
             "lea rsp, [rbp - 80]",
             "pop r11",
             "pop r10",
@@ -184,14 +193,15 @@ macro_rules! thunk {
             parts = const PARTS,
             upper = const UPPER,
             area = const AREA,
-            record = sym super::hit::record_jump,
+            record = sym $record,
         );
     };
 }
 
-thunk!("sdt_process_jump_thunk", 0, [], []);
+thunk!("sdt_process_jump_thunk", record_jump, 0, [], []);
 thunk!(
     "sdt_process_jump_thunk_512",
+    record_jump,
     1088,
     [
         "vmovdqa64 [rsp + 256], zmm16",
@@ -246,3 +256,60 @@ thunk!(
         "kmovq k7, [rsp + 1336]",
     ]
 );
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The direction flag.
+    const DIRECTION: u64 = 1 << 10;
+
+    thread_local! {
+        /// The flags with which the thunk has called `record`.
+        static FLAGS: Cell<u64> = const { Cell::new(u64::MAX) };
+    }
+
+    thunk!("sdt_process_test_thunk", record, 0, [], []);
+
+    // Sets the direction flag, calls the thunk, and returns the flags behind it.
+    global_asm!(
+        ".pushsection .text.sdt_process_test_direction, \"ax\", @progbits",
+        ".globl sdt_process_test_direction",
+        ".hidden sdt_process_test_direction",
+        ".type sdt_process_test_direction, @function",
+        "sdt_process_test_direction:",
+        "std",
+        "push 0",
+        "call sdt_process_test_thunk",
+        "pushfq",
+        "cld",
+        "pop rax",
+        "pop rcx",
+        "ret",
+        ".size sdt_process_test_direction, . - sdt_process_test_direction",
+        ".popsection",
+    );
+
+    extern "C" fn record(_: *const Saved) {
+        let flags: u64;
+        // SAFETY: reads the flags, by the stack; clears the direction flag, as Rust expects it.
+        unsafe { std::arch::asm!("pushfq", "pop {}", "cld", out(reg) flags) };
+        FLAGS.set(flags);
+    }
+
+    /// Functions are called with the direction flag clear, and code at a site may have set it.
+    #[test]
+    fn the_direction_flag_is_cleared_and_kept() {
+        unsafe extern "C" {
+            safe fn sdt_process_test_direction() -> u64;
+        }
+        if address().is_none() {
+            // The thunk needs `xgetbv` with 1.
+            return;
+        }
+        let flags = sdt_process_test_direction();
+        assert_eq!((FLAGS.get() & DIRECTION, flags & DIRECTION), (0, DIRECTION));
+    }
+}

@@ -123,6 +123,7 @@ function!(
     "popfq",
     "call subject_kept",
     "pushfq",
+    "cld",
     "pop qword ptr [rbx + 2192 + 2184]",
     "mov [rbx + 2192 + 2176], rax",
     "mov [rbx + 2192 + 2168], r11",
@@ -217,9 +218,9 @@ pub(super) fn stop_doubling() {
 
 /// The size of the registers that `subject_keep` loads.
 const LOADED: usize = 2192;
-/// The place of the flags, and those that arithmetic sets.
+/// The place of the flags, and those that programs set: of arithmetic, and the direction.
 const FLAGS: usize = 2184;
-const ARITHMETIC: u64 = 0x8d5;
+const SET: u64 = 0xcd5;
 
 /// Calls `subject_keep` this often, with random registers of each width that this processor has. Returns how many calls kept all of
 /// them.
@@ -243,7 +244,7 @@ pub(super) fn kept(times: u64) -> u64 {
         buffer[..LOADED].fill_with(&mut random);
         let flags = u64::from_le_bytes(buffer[FLAGS..LOADED].try_into().unwrap());
         // Interrupts are on in programs, and bit 1 is always set.
-        let flags = flags & ARITHMETIC | 0x202;
+        let flags = flags & SET | 0x202;
         buffer[FLAGS..LOADED].copy_from_slice(&flags.to_le_bytes());
         // The unused upper parts of narrower registers.
         for register in 0..32 {
