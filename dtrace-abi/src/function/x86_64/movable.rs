@@ -31,6 +31,9 @@ enum Operands {
 /// The list has the instructions that compilers put at the boundaries of functions. None of them jumps, waits, or depends on the
 /// privilege level. Their operands in memory are on the stack, relative to the instruction, or thread-local, so that they raise no
 /// exception in a sound program: a handler of exceptions would see another address.
+///
+/// Stores to thread-local memory are not in the list. Such a store begins a restartable sequence (rseq(2)): until its end, the kernel compares
+/// the address of a thread that it interrupts with those of the sequence, and a copy of its instructions has other addresses.
 pub fn movable(code: &[u8]) -> Option<Movable> {
     let (mut at, mut is_short, mut is_thread_local) = (0, false, false);
     loop {
@@ -72,8 +75,8 @@ pub fn movable(code: &[u8]) -> Option<Movable> {
         }
         Operands::ModRm(_) | Operands::ModRmLong => {
             let byte = *code.get(at)?;
-            let (digit, is_nop) =
-                (byte >> 3 & 7, opcode == 0x0f && code.get(at - 1) == Some(&0x1f));
+            let second = code.get(at - 1).copied().filter(|_| opcode == 0x0f);
+            let (digit, is_nop) = (byte >> 3 & 7, second == Some(0x1f));
             let constant = group(opcode, digit, operands, long)?;
             let is_lea = opcode == 0x8d;
             let is_extended = rex.is_some_and(|rex| rex & 1 != 0);
@@ -85,6 +88,10 @@ pub fn movable(code: &[u8]) -> Option<Movable> {
                 Place::Other => return None,
             };
             if is_lea && place == Place::Register {
+                return None;
+            }
+            let only_reads = second.map_or_else(|| one_byte_reads(opcode, digit), two_bytes_read);
+            if is_thread_local && place != Place::Register && !only_reads {
                 return None;
             }
             constant
@@ -177,6 +184,40 @@ const fn one_byte(opcode: u8) -> Option<Operands> {
     })
 }
 
+/// Returns whether an instruction of the list with a ModRM byte and this digit in it never writes to memory.
+const fn one_byte_reads(opcode: u8, digit: u8) -> bool {
+    match opcode {
+        // Bit 1 is set if the register is the destination. `cmp` has none.
+        0x00..=0x37 => opcode & 2 != 0,
+        0x38..=0x3b | 0x63 | 0x69 | 0x6b | 0x84 | 0x85 | 0x8a | 0x8b | 0x8d => true,
+        0x80 | 0x81 | 0x83 => digit == 7,
+        0xf6 | 0xf7 => matches!(digit, 0 | 1 | 4 | 5),
+        0xff => digit == 6,
+        _ => false,
+    }
+}
+
+/// Returns whether an instruction of the list with the bytes `0x0f` and this one never writes to memory. Not all of them are known.
+const fn two_bytes_read(opcode: u8) -> bool {
+    matches!(
+        opcode,
+        0x10 | 0x12
+            | 0x14..=0x16
+            | 0x1f
+            | 0x28
+            | 0x2a
+            | 0x2c..=0x2f
+            | 0x40..=0x4f
+            | 0x51..=0x6f
+            | 0xa3
+            | 0xaf
+            | 0xb6
+            | 0xb7
+            | 0xbe
+            | 0xbf
+    )
+}
+
 const fn two_bytes(opcode: u8) -> Option<Operands> {
     Some(match opcode {
         // SSE without `maskmovdqu` (0xf7), `cmov`, `setcc`, `bt`, `imul`, `bsf`, `bsr`, `movzx`, `movsx`, and `nop`.
@@ -200,4 +241,42 @@ const fn two_bytes(opcode: u8) -> Option<Operands> {
         0x70 | 0xba | 0xc6 => Operands::ModRm(1),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store of the address of a restartable sequence is thread-local.
+    #[test]
+    fn thread_local_memory_is_read_only() {
+        for (code, is_movable) in [
+            // mov %fs:0x28, %rax; sub %fs:0x28, %rax; cmp %rax, %fs:0x28; cmpq $0, %fs:0x28
+            (&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0][..], true),
+            (&[0x64, 0x48, 0x2b, 0x04, 0x25, 0x28, 0, 0, 0], true),
+            (&[0x64, 0x48, 0x39, 0x04, 0x25, 0x28, 0, 0, 0], true),
+            (&[0x64, 0x48, 0x83, 0x3c, 0x25, 0x28, 0, 0, 0, 0], true),
+            // movzwl %fs:8(%rax), %ecx; movups %fs:8(%rax), %xmm0; lea %fs:8(%rax), %rcx
+            (&[0x64, 0x0f, 0xb7, 0x48, 8], true),
+            (&[0x64, 0x0f, 0x10, 0x40, 8], true),
+            (&[0x64, 0x48, 0x8d, 0x48, 8], true),
+            // mov %rax, %fs:8; mov %rax, %fs:8(%rcx); movq $0, %fs:8; mov %rax, %fs:8(%rsp)
+            (&[0x64, 0x48, 0x89, 0x04, 0x25, 8, 0, 0, 0], false),
+            (&[0x64, 0x48, 0x89, 0x41, 8], false),
+            (&[0x64, 0x48, 0xc7, 0x04, 0x25, 8, 0, 0, 0, 0, 0, 0, 0], false),
+            (&[0x64, 0x48, 0x89, 0x44, 0x24, 8], false),
+            // incl %fs:8(%rcx); addl $1, %fs:8(%rcx); pop %fs:8(%rcx); movups %xmm0, %fs:8(%rcx); sete %fs:8(%rcx)
+            (&[0x64, 0xff, 0x41, 8], false),
+            (&[0x64, 0x83, 0x41, 8, 1], false),
+            (&[0x64, 0x8f, 0x41, 8], false),
+            (&[0x64, 0x0f, 0x11, 0x41, 8], false),
+            (&[0x64, 0x0f, 0x94, 0x41, 8], false),
+            // mov %rax, %rcx, with the prefix
+            (&[0x64, 0x48, 0x89, 0xc1], true),
+        ] {
+            let found = movable(code);
+            assert_eq!(found.is_some(), is_movable, "{code:x?}");
+            assert!(found.is_none_or(|of| usize::from(of.length) == code.len()), "{code:x?}");
+        }
+    }
 }
