@@ -36,6 +36,12 @@ pub enum Refused {
     /// A debugger has a breakpoint at a site.
     #[error("a debugger has a breakpoint at a site of the probe; delete the breakpoint")]
     Debugger,
+    /// A thread has a shadow stack. Emulated and copied calls and returns do not change it, so functions cannot be traced.
+    #[error(
+        "a thread has a shadow stack, and a traced function would end the process; start the program with \
+         GLIBC_TUNABLES=glibc.cpu.x86_shstk=off"
+    )]
+    ShadowStack,
     /// `/proc` does not tell whether a thread blocks SIGTRAP.
     #[error(
         "/proc/self cannot be read, so whether a thread blocks SIGTRAP is unknown: {0}; give the process /proc and a file \

@@ -59,8 +59,16 @@ pub(crate) fn is_debugged() -> io::Result<bool> {
 }
 
 /// Returns whether a status is that of a thread that a debugger traces.
-fn has_tracer(status: &str) -> bool {
+pub(crate) fn has_tracer(status: &str) -> bool {
     field(status, "TracerPid").is_some_and(|tracer| tracer != "0")
+}
+
+/// Returns whether a status is that of a thread with a shadow stack, with which `ret` compares the return address (Linux,
+/// `arch/x86/kernel/cpu/proc.c`).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_shadow_stack(status: &str) -> bool {
+    let features = field(status, "x86_Thread_features").unwrap_or_default();
+    features.split_whitespace().any(|feature| feature == "shstk")
 }
 
 /// Returns whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: a kernel thread, which blocks all signals and
@@ -93,6 +101,17 @@ mod tests {
     fn debuggers_are_recognised() {
         let status = |tracer| format!("Name:\tmain\nPPid:\t1\nTracerPid:\t{tracer}\n");
         assert!(has_tracer(&status("42")) && !has_tracer(&status("0")) && !has_tracer(""));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn shadow_stacks_are_recognised() {
+        let status = |features| {
+            let locked = "x86_Thread_features_locked:\tshstk wrss \n";
+            format!("Name:\tmain\nx86_Thread_features:\t{features}\n{locked}")
+        };
+        assert!(has_shadow_stack(&status("shstk ")) && has_shadow_stack(&status("shstk wrss ")));
+        assert!(!has_shadow_stack(&status("")) && !has_shadow_stack("Name:\tmain\n"));
     }
 
     /// Workers are known by a flag of the kernel, as any thread can have their name.

@@ -203,11 +203,6 @@ impl Jumps {
         Ok(())
     }
 
-    /// Returns whether sites may jump.
-    pub(super) const fn is_supported(&self) -> bool {
-        self.thunk.is_some()
-    }
-
     /// Returns the number of jumps that [`settle`](Self::settle) has to remove.
     pub(super) fn obsolete(&self) -> usize {
         let sites = self.sites();

@@ -176,9 +176,15 @@ impl Stores {
 
     fn prove(&self) -> Result<Proof, Refused> {
         let access = self.text.prove()?;
-        let is_debugged =
-            self.jumps.is_supported() && threads::is_debugged().map_err(Refused::Unknown)?;
-        Ok(Proof { access, made: Instant::now(), is_debugged })
+        let mut is_debugged = false;
+        let protected = threads::each(|_, status| {
+            is_debugged |= threads::has_tracer(status);
+            Ok(threads::has_shadow_stack(status).then_some(Refused::ShadowStack))
+        });
+        match protected.map_err(Refused::Unknown)? {
+            Some(why) => Err(why),
+            None => Ok(Proof { access, made: Instant::now(), is_debugged }),
+        }
     }
 
     /// Returns whether text can be changed now. If not, the consumer gets the reason.
