@@ -146,5 +146,34 @@ fn exits<'i>(
             _ => {}
         }
     }
+    let targets = instructions.iter().filter_map(|at| match at.flow {
+        Flow::Jump(target) | Flow::Branch(target) => Some(target),
+        _ => None,
+    });
+    let targets: BTreeSet<u64> = targets.collect();
+    let is_entered = |exit: &&&Instruction| {
+        let inside = exit.address + 1..exit.address + exit.length as u64;
+        targets.range(inside).next().is_some()
+    };
+    if let Some(exit) = exits.iter().find(is_entered) {
+        return Err(Obstacle::JumpToReturn { offset: exit.address - range.start });
+    }
     if exits.is_empty() { Err(Obstacle::NeverReturns) } else { Ok(exits) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Old compilers put the prefix `rep` in front of a return to which the function jumps. Code by hand may jump over it.
+    #[test]
+    fn returns_that_the_function_enters_behind_their_first_byte_are_not_traced() {
+        // xor %eax, %eax; test %edi, %edi; jz to the return, or behind its prefix; mov %edi, %eax; repz ret
+        let returns = |distance: u8| {
+            let text = [0x31, 0xc0, 0x85, 0xff, 0x74, distance, 0x89, 0xf8, 0xf3, 0xc3];
+            find(Architecture::X86_64, 0x1000, &text, &[]).returns.map(|all| all.len())
+        };
+        assert_eq!(returns(2), Ok(1));
+        assert_eq!(returns(3), Err(Obstacle::JumpToReturn { offset: 8 }));
+    }
 }

@@ -111,6 +111,11 @@ pub enum Obstacle {
         /// The offset of the instruction in the function.
         offset: u64,
     },
+    /// The function jumps into a return, behind its first byte. A thread that arrives so returns without a hit.
+    JumpToReturn {
+        /// The offset of the return in the function.
+        offset: u64,
+    },
     /// These bytes are not an instruction.
     NotCode {
         /// The offset of the bytes in the function.
@@ -137,6 +142,12 @@ impl fmt::Display for Obstacle {
             }
             Self::ConditionalExit { offset } => {
                 write!(f, "+{offset:#x}: a conditional branch leaves the function")
+            }
+            Self::JumpToReturn { offset } => {
+                write!(
+                    f,
+                    "+{offset:#x}: the function jumps into this return, behind its first byte"
+                )
             }
             Self::NotCode { offset } => {
                 write!(f, "+{offset:#x}: these bytes are not an instruction")

@@ -173,8 +173,6 @@ mod tests {
         let whole = Some(Window { before: 0, after: 0 });
         assert_eq!(windows(&text(0), &[]), [whole, whole]);
         assert_eq!(windows(&text(1), &[]), [None, None]);
-        // Into the jump that leaves the function.
-        assert_eq!(windows(&text(6), &[]), [None, None]);
     }
 
     /// The targets of a jump by a table are unknown.
