@@ -2,11 +2,15 @@
 //! musl, with and without symbols, in all patch modes. Each is the example of `sdt-process`, built in this way and traced by
 //! `dtrace`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cargo_sdt::internal::process::{self, clean_cargo_env};
+use dtrace_consumer::client::FunctionSite;
+use dtrace_consumer::functions::{Function, Functions};
 use dtrace_consumer::{Address, Client, Protection, Transport};
 use harness::{records, setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};
@@ -111,9 +115,8 @@ fn reached(name: &str, program: &mut Running) -> Box<dyn Transport> {
 }
 
 /// Enables a clause that records the arguments of a probe, and returns an argument of each hit, until there are at least five
-/// hits.
+/// hits. The caller has opened the client.
 fn hits(client: &mut Client, probe: &str, argument: usize) -> Vec<u64> {
-    client.open().unwrap();
     assert_eq!(client.program(&records::program(probe)).unwrap(), 1, "{probe}");
     client.go().unwrap();
     let cpus = client.status().unwrap().cpus;
@@ -151,6 +154,7 @@ fn trace(build: Build, program: &PathBuf) {
         assert!(site.in_reach, "{name}: {site:?}");
     }
     for round in 0..2 {
+        client.open().unwrap();
         let seen = hits(&mut client, "hello:::greeted", 3);
         assert!(seen.is_sorted_by(|a, b| a + 1 == *b), "{name}, round {round}: {seen:?}");
         client.close().unwrap();
@@ -162,10 +166,69 @@ fn trace(build: Build, program: &PathBuf) {
     }
 }
 
+/// Traces a function of Rust's standard library that the program calls between its greetings. Its site jumps in a program that is
+/// position-independent, as the memory for detours is far below the program.
+fn trace_function(build: Build, file: &Path) {
+    let name = build.name;
+    let functions = Functions::read(file).unwrap();
+    let mut all = functions.all.iter();
+    let is_sleep =
+        |of: &&Function| of.name.module == "std" && of.name.function.ends_with("::sleep");
+    let site = all.find(is_sleep).expect(name).entry.as_ref().unwrap();
+    let original = site.code()[0];
+    assert!(site.has_window(), "{name}: {site:?}");
+    let child = Command::new(file).stdin(Stdio::null()).spawn().unwrap();
+    let mut program = Running(child);
+    let id = program.0.id();
+    let mut client = Client::connect(reached(name, &mut program)).unwrap();
+    client.open().unwrap();
+    let wanted = FunctionSite {
+        module: "a.out",
+        function: "sleep",
+        is_return: false,
+        address: site.address,
+        offset: 0,
+        code: site.code(),
+        window: site.window,
+    };
+    let build_id = functions.build_id.as_ref().unwrap();
+    assert_eq!(client.functions(build_id, &[wanted]).unwrap(), [], "{name}");
+    let start = match build.kind {
+        ObjectKind::Executable => 0,
+        _ => {
+            let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
+            let own = maps.lines().find(|line| line.ends_with(file.to_str().unwrap())).unwrap();
+            u64::from_str_radix(own.split('-').next().unwrap(), 16).unwrap()
+        }
+    };
+    let memory = File::open(format!("/proc/{id}/mem")).unwrap();
+    let begins = || {
+        let mut bytes = [0; 5];
+        memory.read_exact_at(&mut bytes, start + site.address).unwrap();
+        bytes
+    };
+    let before = begins();
+    assert_eq!(before[0], original, "{name}");
+    let nanoseconds = hits(&mut client, &format!("pid{id}:a.out:sleep:entry"), 1);
+    assert!(nanoseconds.iter().all(|of| *of as u32 == 100_000_000), "{name}: {nanoseconds:?}");
+    let [_, rest @ ..] = before;
+    let changed = match build.kind {
+        ObjectKind::Executable => [[0xcc].as_slice(), &rest].concat(),
+        _ => [0xe9, 0xcc, 0xcc, 0xcc, 0xcc].to_vec(),
+    };
+    assert_eq!(begins().as_slice(), changed, "{name}");
+    client.close().unwrap();
+    assert_eq!(begins(), before, "{name}");
+    assert!(program.0.try_wait().unwrap().is_none(), "{name}: it goes on");
+}
+
 fn runs(build: Build) {
     let program = build.run();
     build.check(&program);
     trace(build, &program);
+    if build.has_symbols && build.patch != "gate" {
+        trace_function(build, &program);
+    }
 }
 
 /// One after the other, as they are built in one folder.
@@ -215,6 +278,7 @@ fn a_library_that_is_traced_is_not_unloaded() {
     let child = Command::new(loader).arg(library).stdin(Stdio::null()).spawn().unwrap();
     let mut program = Running(child);
     let mut client = Client::connect(reached("loader", &mut program)).unwrap();
+    client.open().unwrap();
     let seen = hits(&mut client, "plugin:::called", 0);
     assert!(seen.is_sorted_by(|a, b| a + 1 == *b), "{seen:?}");
     client.close().unwrap();

@@ -152,21 +152,32 @@ fn keep(name: &CStr) -> Option<()> {
 /// Returns the loaded objects that have a build ID, except the dynamic linker, which the signal handler may call, and the vDSO of
 /// the kernel.
 pub(super) fn loaded() -> Vec<Loaded> {
-    let mut found: Vec<Loaded> = Vec::new();
-    // SAFETY: `add` gets the vector that it expects, and does not list objects itself.
+    let mut found = Found::default();
+    // SAFETY: `add` gets the objects that it expects, and does not list objects itself.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut found).cast()) };
-    found
+    found.all
 }
 
-/// Adds an object to the vector `found`.
+/// The objects that [`loaded`] has found.
+#[derive(Default)]
+struct Found {
+    all: Vec<Loaded>,
+    /// The number of objects that `dl_iterate_phdr(3)` has passed.
+    passed: usize,
+}
+
+/// Adds an object to `found`.
 unsafe extern "C" fn add(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
     found: *mut c_void,
 ) -> libc::c_int {
-    // SAFETY: `dl_iterate_phdr` passes a valid description, and the pointer to the vector that `loaded` passed to it.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Loaded>>()) };
-    let name = match info.dlpi_name.is_null() {
+    // SAFETY: `dl_iterate_phdr` passes a valid description, and the pointer to the objects that `loaded` passed to it.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
+    // The first object is the program (dl_iterate_phdr(3)). musl has a name for it.
+    let is_program = found.passed == 0;
+    found.passed += 1;
+    let name = match is_program || info.dlpi_name.is_null() {
         true => c"",
         // SAFETY: the name of a loaded object is a string.
         false => unsafe { CStr::from_ptr(info.dlpi_name) },
@@ -182,7 +193,7 @@ unsafe extern "C" fn add(
         let notes = unsafe { image::notes(info) };
         if let Some(build_id) = notes.into_iter().find_map(build_id) {
             let (name, bias) = (name.to_owned(), info.dlpi_addr as usize);
-            found.push(Loaded { name, build_id, bias, text });
+            found.all.push(Loaded { name, build_id, bias, text });
         }
     }
     0
