@@ -22,9 +22,10 @@ const SILENCE: Duration = Duration::from_secs(1800);
 const BY_NAME: [&str; 5] = ["conformance", "processes", "qemu", "strangers", "foreign-kernel"];
 /// Those of them that boot a kernel.
 const EMULATED: [&str; 3] = ["qemu", "strangers", "foreign-kernel"];
-/// The packages whose documentation is built.
-const DOCUMENTED: [&str; 5] =
-    ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build"];
+/// The packages whose documentation is built. With `recording-host`, cargo enables the same features of their dependencies as
+/// for the step `clippy`, and does not check them again.
+const DOCUMENTED: [&str; 6] =
+    ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build", "recording-host"];
 /// Settings of cargo that optimise only the crates with probes: compiling proptest or the D compiler again would prove
 /// nothing.
 const OPTIMISED: &str = "xtask/optimised.toml";
@@ -179,12 +180,16 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
             cargo_with(&[variables, &[("SDT_PATCH", "gate")]].concat(), &gate, step)
         }),
         Step::new("doc", |step| {
-            let packages = DOCUMENTED.iter().flat_map(|package| ["-p", package]);
-            let doc: Vec<_> = ["doc", "--no-deps"].into_iter().chain(packages).collect();
+            let doc = [&["doc", "--no-deps"], &documented()[..]].concat();
             cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &doc, step)
         }),
     ]);
     Steps { first, beside, then }
+}
+
+/// Returns the arguments of `cargo doc` that select the packages whose documentation is built.
+pub fn documented() -> Vec<&'static str> {
+    DOCUMENTED.iter().flat_map(|package| ["-p", package]).collect()
 }
 
 /// Runs cargo with these additional environment variables.
