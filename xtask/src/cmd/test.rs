@@ -261,8 +261,10 @@ fn cargo() -> Command {
     // The same cargo with the same settings as the one that built this program, so that it does not compile anything
     // again.
     process::clean_cargo_env(&mut command).envs(workspace::settings());
-    // As in the workspace's profile, because trybuild compiles all dependencies of its tests in a separate workspace.
+    // As in the workspace's profile, because trybuild compiles all dependencies of its tests in a separate workspace. With this
+    // folder, which cargo uses for the workspace anyway, trybuild finds the macros of the registry that the workspace has compiled.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.env("CARGO_BUILD_BUILD_DIR", workspace::root().join("target"));
     command.current_dir(workspace::root());
     command
 }
