@@ -233,15 +233,18 @@ pub(super) fn kept(times: u64) -> u64 {
         widths.push(2);
     }
     let mut state = 1_u64;
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as u8
-    };
     let mut good = 0;
     for n in 0..times {
         let width = widths[n as usize % widths.len()];
         let mut buffer = vec![0_u8; 2 * LOADED];
-        buffer[..LOADED].fill_with(&mut random);
+        // Eight bytes at a time: this test is compiled without optimisation, and must spend its time in `subject_keep`.
+        for eight in buffer[..LOADED].chunks_exact_mut(8) {
+            // xorshift64*: all bits of the product are random.
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            eight.copy_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        }
         let flags = u64::from_le_bytes(buffer[FLAGS..LOADED].try_into().unwrap());
         // Interrupts are on in programs, and bit 1 is always set.
         let flags = flags & SET | 0x202;
