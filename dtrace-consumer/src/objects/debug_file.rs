@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use super::image::{self, Image, Parts, Unread};
+use super::limits::Limits;
 use super::mappings::Mapping;
-use crate::budget::{Budget, Use};
 
 /// The folder of debug files.
 const FOLDER: &str = "usr/lib/debug";
@@ -68,27 +68,26 @@ struct Candidate {
     links: bool,
 }
 
-/// Reads the separate debug file of a mapped file, with at most `most` bytes of memory; `None` if the mapped file has neither a
+/// Reads the separate debug file of a mapped file; `None` if the mapped file has neither a
 /// build ID nor a `.gnu_debuglink`.
 pub(super) fn read(
     process: &Path,
     mapping: &Mapping,
     image: &Image,
-    (budget, limit): (&Budget, &Limit),
-    most: u64,
+    (limits, files): (Limits, &Limit),
     parts: Parts,
 ) -> Option<Result<Image, Unread>> {
     let (candidates, mark) = candidates(image, &mapping.path)?;
-    let (root, budget, limit) = (process.join("root"), budget.clone(), limit.clone());
+    let (root, files) = (process.join("root"), files.clone());
     Some(image::limited(move || {
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &root, directory, Mode::empty()).map_err(|_| Unread::Other)?;
         let mut result = Err(Unread::Other);
         for file in candidates.iter().filter_map(|candidate| open(&root, candidate)) {
-            if !limit.take_file() {
+            if !files.take_file() {
                 break;
             }
-            result = load(&file, &mark, (&budget, &limit), most, parts);
+            result = load(&file, &mark, (&limits, &files), parts);
             if result.is_ok() {
                 break;
             }
@@ -146,25 +145,22 @@ fn open(root: &OwnedFd, candidate: &Candidate) -> Option<File> {
 fn load(
     file: &File,
     mark: &Mark,
-    (budget, limit): (&Budget, &Limit),
-    most: u64,
+    (limits, files): (&Limits, &Limit),
     parts: Parts,
 ) -> Result<Image, Unread> {
     let length = file.metadata().map_err(|_| Unread::Other)?.len();
     if let Mark::Checksum(expected) = mark
-        && !has_checksum(file, length, *expected, limit)
+        && !has_checksum(file, length, *expected, files)
     {
         return Err(Unread::Other);
     }
-    let share = budget.share(Use::Objects);
     if let Mark::BuildId(expected) = mark {
-        let identity =
-            image::load(file, length, budget.share(Use::Objects), most, Parts::Identity)?;
+        let identity = image::load(file, length, limits, Parts::Identity)?;
         if identity.build_id() != Some(expected) {
             return Err(Unread::Other);
         }
     }
-    image::load(file, length, share, most, parts)
+    image::load(file, length, limits, parts)
 }
 
 /// Returns whether a file has this checksum, if the limit permits to compute it.

@@ -144,12 +144,14 @@ struct Frame {
 }
 
 impl Debug {
-    /// Reads the ranges of all units; `None` without debug information, or if it is compressed.
+    /// Reads the ranges of all units; `None` without debug information, or if it could not be decompressed.
     pub fn new(file: &Rc<Metered>) -> Option<Self> {
         let load = |id: SectionId| {
-            let range = match SECTIONS.contains(&id) || LOCATIONS.contains(&id) {
-                true => file.image.debug_section(id.name()).ok_or(gimli::Error::Io)?,
-                false => 0..0,
+            let section = file.image.debug_section(id.name());
+            let range = match SECTIONS.contains(&id) {
+                true => section.ok_or(gimli::Error::Io)?,
+                // Without locations, only variables are unknown.
+                false => section.filter(|_| LOCATIONS.contains(&id)).unwrap_or(0..0),
             };
             Ok::<_, gimli::Error>(Part::new(file, range))
         };

@@ -8,12 +8,15 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use gimli::SectionId;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, major, minor, openat, openat2};
 
+use super::inflate;
+use super::limits::Limits;
 use super::mappings::{Identity, Mapping};
 use crate::budget::{Budget, Share, Use};
 
@@ -93,6 +96,19 @@ pub(super) enum Parts {
     Identity,
 }
 
+impl Parts {
+    /// Returns whether a section of debug information belongs to the parts.
+    fn has_debug(self, name: &str) -> bool {
+        let is_one = |ids: &[SectionId]| ids.iter().any(|id| id.name() == name);
+        match self {
+            Self::Names => is_one(&SECTIONS),
+            #[cfg(feature = "functions")]
+            Self::Signatures => is_one(&SECTIONS) || is_one(&LOCATIONS),
+            Self::Text | Self::Unwind | Self::Identity => false,
+        }
+    }
+}
+
 /// Why a file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
@@ -104,25 +120,21 @@ pub(super) enum Unread {
     Waits,
 }
 
-/// Reads a mapped file with at most `most` bytes of memory.
+/// Reads a mapped file.
 pub(super) fn read(
     process: &std::path::Path,
     mapping: &Mapping,
-    budget: &Budget,
-    most: u64,
+    limits: Limits,
     parts: Parts,
 ) -> Result<Image, Unread> {
-    let (process, mapping, budget) = (
-        process.to_owned(),
-        (mapping.addresses.clone(), mapping.file, mapping.path.to_string()),
-        budget.clone(),
-    );
+    let (process, mapping) =
+        (process.to_owned(), (mapping.addresses.clone(), mapping.file, mapping.path.to_string()));
     limited(move || {
         let (addresses, identity, path) = mapping;
         let mut result = Err(Unread::Other);
         for file in candidates(&process, &addresses, &path) {
             if let Some(length) = is_mapped(&file, identity) {
-                result = load(&file, length, budget.share(Use::Objects), most, parts);
+                result = load(&file, length, &limits, parts);
                 if result.is_ok() {
                     break;
                 }
@@ -188,10 +200,10 @@ fn is_mapped(file: &File, identity: Identity) -> Option<u64> {
 pub(super) fn load(
     file: &File,
     length: u64,
-    charged: Share,
-    most: u64,
+    limits: &Limits,
     parts: Parts,
 ) -> Result<Image, Unread> {
+    let (charged, most) = (limits.budget.share(Use::Objects), limits.most);
     if length > LARGEST {
         return Err(Unread::TooLarge);
     }
@@ -221,7 +233,39 @@ pub(super) fn load(
     for range in image.parts(parts) {
         part(&mut image, range)?;
     }
+    inflate_all(&mut image, limits, parts)?;
     Ok(image)
+}
+
+/// Decompresses the wanted sections to the end of the image. A damaged one stays compressed, as does one beyond the limit of work.
+fn inflate_all(image: &mut Image, limits: &Limits, parts: Parts) -> Result<(), Unread> {
+    let mut sections = std::mem::take(&mut image.sections);
+    for section in &mut sections {
+        if !section.is_compressed || !parts.has_debug(&section.name) {
+            continue;
+        }
+        let Some(size) = image.inflated_size(section) else { continue };
+        let less = |left: u64| left.checked_sub(size);
+        if limits.inflated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            continue;
+        }
+        if image.charged.bytes() + size > limits.most || image.charged.add(size).is_err() {
+            return Err(Unread::TooLarge);
+        }
+        let end = image.bytes.len();
+        image.bytes.reserve_exact(size as usize);
+        image.bytes.resize(end + size as usize, 0);
+        let (file, to) = image.bytes.split_at_mut(end);
+        let content = section.bytes.start + inflate::HEADER..section.bytes.end;
+        if inflate::inflate(file.get(content).unwrap_or_default(), to) {
+            section.bytes = end..image.bytes.len();
+            section.is_compressed = false;
+        } else {
+            image.bytes.truncate(end);
+        }
+    }
+    image.sections = sections;
+    Ok(())
 }
 
 /// The first bytes of a 64-bit file, and the value of the next byte in a little-endian file (System V ABI, gABI 4.3, "ELF
@@ -349,7 +393,14 @@ impl Image {
         })
     }
 
-    /// Returns a section of debug information; `None` if it is compressed.
+    /// Returns the size of a compressed section after decompression (`ch_size`); `None` if it is not compressed with zlib.
+    fn inflated_size(&self, section: &Section) -> Option<u64> {
+        let start = section.bytes.start;
+        let is_zlib = section.bytes.len() >= inflate::HEADER && self.u32(start)? == inflate::ZLIB;
+        self.u64(start + 8).filter(|_| is_zlib)
+    }
+
+    /// Returns a section of debug information; `None` if it could not be decompressed.
     pub fn debug_section(&self, name: &str) -> Option<Range> {
         match self.sections.iter().find(|of| of.name == name) {
             Some(section) => (!section.is_compressed).then(|| section.bytes.clone()),
@@ -361,6 +412,11 @@ impl Image {
     fn small_section(&self, name: &str) -> Option<Range> {
         let section = self.sections.iter().find(|of| of.name == name && !of.is_compressed)?;
         (section.bytes.len() as u64 <= PAGE).then(|| section.bytes.clone())
+    }
+
+    /// Returns the sections that name a separate debug file.
+    fn small_sections(&self) -> impl Iterator<Item = Range> {
+        [BUILD_ID, DEBUG_LINK].into_iter().filter_map(|name| self.small_section(name))
     }
 
     /// Returns the build ID.
@@ -400,18 +456,9 @@ impl Image {
             parts.extend(self.symbol_tables().flat_map(|(table, names)| [table, names]));
         }
         match wanted {
-            Parts::Names => {
-                parts.extend(SECTIONS.iter().filter_map(|id| self.debug_section(id.name())));
-                parts.extend(self.small_section(BUILD_ID));
-                parts.extend(self.small_section(DEBUG_LINK));
-            }
+            Parts::Names => parts.extend(self.small_sections()),
             #[cfg(feature = "functions")]
-            Parts::Signatures => {
-                let sections = SECTIONS.iter().chain(&LOCATIONS);
-                parts.extend(sections.filter_map(|id| self.debug_section(id.name())));
-                parts.extend(self.small_section(BUILD_ID));
-                parts.extend(self.small_section(DEBUG_LINK));
-            }
+            Parts::Signatures => parts.extend(self.small_sections()),
             Parts::Identity => parts.extend(self.small_section(BUILD_ID)),
             Parts::Text => {
                 let is_wanted = |of: &&Section| of.is_text || of.kind == SHT_NOTE;
@@ -419,6 +466,8 @@ impl Image {
             }
             Parts::Unwind => parts.extend(self.debug_section(UNWIND)),
         }
+        let is_wanted = |of: &&Section| wanted.has_debug(&of.name);
+        parts.extend(self.sections.iter().filter(is_wanted).map(|of| of.bytes.clone()));
         // A part within another one is read once.
         parts.sort_unstable_by_key(|part| (part.start, usize::MAX - part.end));
         let mut end = 0;
@@ -440,7 +489,7 @@ pub(super) fn of_file(
 ) -> Result<Image, Unread> {
     let file = File::open(path).map_err(|_| Unread::Other)?;
     let length = file.metadata().map_err(|_| Unread::Other)?.len();
-    load(&file, length, budget.share(Use::Objects), budget.limit(), parts)
+    load(&file, length, &Limits::new(budget, budget.limit()), parts)
 }
 
 #[cfg(test)]

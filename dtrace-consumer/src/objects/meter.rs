@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::limits::Limits;
 use crate::budget::{Budget, Share, Use};
 
 /// The most steps for one address. A step is a read of debug information, or the comparison of 16 bytes.
@@ -33,6 +34,8 @@ pub(super) struct Meter {
     /// The steps that are left for the process.
     all: Cell<u64>,
     exceeded: Cell<Option<Exceeded>>,
+    /// The limits of the next file, except its memory.
+    limits: Limits,
 }
 
 impl Meter {
@@ -49,7 +52,13 @@ impl Meter {
             one: Cell::new(0),
             all: Cell::new(steps),
             exceeded: Cell::new(None),
+            limits: Limits::new(budget, 0),
         }
+    }
+
+    /// Returns what reading the next file may cost.
+    pub fn limits(&self) -> Limits {
+        Limits { most: self.left(), ..self.limits.clone() }
     }
 
     /// Begins the work for another address.

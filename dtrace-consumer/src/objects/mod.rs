@@ -2,13 +2,15 @@
 //!
 //! The files belong to the process and are not trusted. dtrace opens a file without waiting and without following links; it must be
 //! the regular file that the system has mapped, or its separate debug file ([`debug_file`]). Only parts with names are read, and
-//! compressed parts are not. The readers of ELF and DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions
+//! compressed sections of the debug information, too. The readers of ELF and DWARF are safe code. [`meter`] limits their memory and work: at a limit, functions
 //! have no names, and dtrace prints one message. A wrong file gives wrong names. [`stacks`] and [`unwind`] find out why frames
 //! are missing.
 
 mod debug_file;
 mod dwarf;
 mod image;
+mod inflate;
+mod limits;
 mod mappings;
 mod meter;
 mod part;
@@ -143,8 +145,7 @@ impl Objects {
         if self.meter.exceeded() == Some(Exceeded::Wait) {
             return None;
         }
-        let most = self.meter.left();
-        match image::read(&self.process, mapping, self.meter.budget(), most, Parts::Names) {
+        match image::read(&self.process, mapping, self.meter.limits(), Parts::Names) {
             Ok(image) => {
                 self.meter.keep_file(image.charged());
                 let file = Rc::new(Metered { image, meter: self.meter.clone() });
@@ -172,9 +173,8 @@ impl Objects {
         if has_symbols && has_debug {
             return None;
         }
-        let (budget, most) = (self.meter.budget(), self.meter.left());
-        let limits = (budget, &self.debug_files);
-        match debug_file::read(&self.process, mapping, image, limits, most, Parts::Names)? {
+        let limits = (self.meter.limits(), &self.debug_files);
+        match debug_file::read(&self.process, mapping, image, limits, Parts::Names)? {
             Ok(separate) => {
                 let (more_symbols, more_debug) = separate.has_names();
                 let is_useful = more_symbols && !has_symbols || more_debug && !has_debug;
@@ -262,6 +262,9 @@ impl Objects {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use super::limits::Limits;
 
     #[inline(never)]
     fn outer(from: u64) -> u64 {
@@ -299,10 +302,19 @@ mod tests {
         assert!(found, "{mappings:?}");
     }
 
-    /// Tests with a program that is compiled with debug information and optimisation: this test program may have
-    /// neither.
     #[test]
     fn inlined_functions_and_lines_are_found() {
+        finds_inlined_functions_and_lines(&[]);
+    }
+
+    #[test]
+    fn compressed_debug_information_is_read() {
+        finds_inlined_functions_and_lines(&["-Clink-arg=-Wl,--compress-debug-sections=zlib"]);
+    }
+
+    /// Tests with a program that is compiled with debug information and optimisation: this test program may have
+    /// neither.
+    fn finds_inlined_functions_and_lines(options: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
         let [source, program] = ["main.rs", "main"].map(|name| folder.path().join(name));
         let text = "use std::hint::black_box;\n\
@@ -314,11 +326,22 @@ mod tests {
         std::fs::write(&source, text).unwrap();
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let mut compiler = std::process::Command::new(rustc);
-        compiler.args(["-g", "-Copt-level=1", "-o"]).arg(&program).arg(&source);
+        compiler.args(options).args(["-g", "-Copt-level=1", "-o"]).arg(&program).arg(&source);
         assert!(compiler.status().unwrap().success());
+        let file = std::fs::read(&program).unwrap();
+        let file = object::read::elf::ElfFile64::<object::Endianness>::parse(&*file).unwrap();
+        let info = object::Object::section_by_name(&file, ".debug_info").unwrap();
+        let format = object::ObjectSection::compressed_file_range(&info).unwrap().format;
+        assert_eq!(format != object::CompressionFormat::None, !options.is_empty());
 
-        let meter = Rc::new(Meter::new(&Budget::default()));
-        let image = image::of_file(&program, &Budget::default(), Parts::Names).unwrap();
+        let (file, budget) = (std::fs::File::open(&program).unwrap(), Budget::default());
+        let limits = Limits { inflated: Arc::default(), ..Limits::new(&budget, budget.limit()) };
+        let length = file.metadata().unwrap().len();
+        let image = image::load(&file, length, &limits, Parts::Names).unwrap();
+        assert_eq!(image.debug_section(".debug_info").is_none(), !options.is_empty());
+
+        let meter = Rc::new(Meter::new(&budget));
+        let image = image::of_file(&program, &budget, Parts::Names).unwrap();
         meter.begin();
         let functions = symbols::read(&image, &meter);
         let outer = functions.iter().find(|of| of.name(&image).contains("outer")).copied().unwrap();

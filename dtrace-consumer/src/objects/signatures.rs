@@ -13,8 +13,7 @@ use crate::budget::Budget;
 use crate::signature::Signature;
 
 const NONE: &str = "the file has no debug information: compile it with -g, and do not strip it";
-const COMPRESSED: &str =
-    "the debug information of the file is compressed: link it without --compress-debug-sections";
+const COMPRESSED: &str = "the debug information of the file cannot be decompressed: link it with --compress-debug-sections=zlib, or without this option";
 const LIMITED: &str = "its debug information takes too long to read, or is too large";
 const LARGE: &str =
     "its debug information is too large for the memory: -x memory=SIZE raises the limit";
@@ -73,17 +72,13 @@ impl Objects {
     /// # Errors
     /// The reason.
     pub(crate) fn signatures(&self, file: &TextFile) -> Result<Signatures, &'static str> {
-        let (most, budget) = (self.meter.left(), self.meter.budget());
-        let mapping = &file.mapping;
-        let read = image::read(&self.process, mapping, budget, most, Parts::Signatures);
+        let (mapping, parts) = (&file.mapping, Parts::Signatures);
+        let read = image::read(&self.process, mapping, self.meter.limits(), parts);
         let image = read.map_err(reason)?;
-        let limits = (budget, &self.debug_files);
+        let limits = (self.meter.limits(), &self.debug_files);
         let separate = match image.has_names() {
             (_, true) => None,
-            _ => {
-                let parts = Parts::Signatures;
-                debug_file::read(&self.process, mapping, &image, limits, most, parts)
-            }
+            _ => debug_file::read(&self.process, mapping, &image, limits, parts),
         };
         let image = separate.and_then(Result::ok).unwrap_or(image);
         self.meter.keep_file(image.charged());

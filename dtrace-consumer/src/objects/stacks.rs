@@ -91,8 +91,7 @@ impl Objects {
         let is_program = |of: &&Mapping| path.to_str() == Some(&*of.path);
         let mapping = [any].into_iter().chain(&self.mappings).find(is_program)?;
         let budget = self.meter.budget();
-        let most = self.meter.left();
-        let image = image::read(&self.process, mapping, budget, most, Parts::Unwind).ok()?;
+        let image = image::read(&self.process, mapping, self.meter.limits(), Parts::Unwind).ok()?;
         self.meter.keep_file(image.charged());
         // The unwind tables have limits of their own.
         let meter = Rc::new(Meter::with_steps(budget, STEPS));

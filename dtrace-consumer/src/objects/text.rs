@@ -49,8 +49,7 @@ impl Objects {
     /// # Errors
     /// The reason.
     pub fn text(&self, file: &TextFile) -> Result<Text, &'static str> {
-        let (most, budget) = (self.meter.left(), self.meter.budget());
-        let read = image::read(&self.process, &file.mapping, budget, most, Parts::Text);
+        let read = image::read(&self.process, &file.mapping, self.meter.limits(), Parts::Text);
         read.map(Text).map_err(|why| match why {
             Unread::Other => {
                 "its file is not an ELF file of 64 bits, not the one that is mapped, or not accessible"

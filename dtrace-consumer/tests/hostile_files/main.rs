@@ -6,6 +6,7 @@ mod build;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -276,14 +277,48 @@ fn a_large_file_is_not_read() {
     assert_eq!(names(&file, 128 << 20), (vec![Some("f".to_owned())], None));
 }
 
-/// A compressed section may be any size.
-#[test]
-fn compressed_sections_are_not_read() {
+/// Returns a file with the compressed section `.debug_str`, whose header states this algorithm and size.
+fn compressed(kind: u32, size: u64, content: &[u8]) -> Vec<u8> {
     let entries = [entry(1, &[]), entry(2, b"f\0"), vec![0, 0]].concat();
-    let mut text = debug(".debug_str", vec![0; 24]);
+    let header = [&kind.to_le_bytes()[..], &[0; 4], &size.to_le_bytes(), &1_u64.to_le_bytes()];
+    let mut text = debug(".debug_str", [&header.concat(), content].concat());
     text.flags = 1 << 11;
-    let file = unit_file(&[root(&[]), function()], &entries, vec![text]);
-    assert_eq!(names(&file, 64 << 20), (vec![], None));
+    unit_file(&[root(&[]), function()], &entries, vec![text])
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::ZlibEncoder::new(vec![], flate2::Compression::best());
+    out.write_all(content).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn compressed_sections_are_read_as_their_header_states() {
+    let content = zlib(&[b'a'; 1000]);
+    let found = (vec![Some("f".to_owned())], None);
+    assert_eq!(names(&compressed(1, 1000, &content), 64 << 20), found);
+    let none = (vec![], None);
+    for size in [0, 999, 1001, 1 << 20, 1 << 40, u64::MAX] {
+        assert_eq!(names(&compressed(1, size, &content), 64 << 20), none, "{size}");
+    }
+    for kind in [0, 2, u32::MAX] {
+        assert_eq!(names(&compressed(kind, 1000, &content), 64 << 20), none, "{kind}");
+    }
+    for end in 0..content.len() {
+        assert_eq!(names(&compressed(1, 1000, &content[..end]), 64 << 20), none, "{end}");
+    }
+}
+
+/// A kilobyte that becomes a megabyte.
+#[test]
+fn decompressed_sections_are_charged() {
+    let size = 40_usize << 20;
+    let file = compressed(1, size as u64, &zlib(&vec![b'a'; size]));
+    let (found, message) = names(&file, 64 << 20);
+    assert_eq!(found, []);
+    let message = message.unwrap();
+    assert!(message.contains("they exceed 33554432 bytes"), "{message}");
+    assert_eq!(names(&file, 128 << 20), (vec![Some("f".to_owned())], None));
 }
 
 /// Ranges that all contain an address.
