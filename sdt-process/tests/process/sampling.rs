@@ -74,7 +74,7 @@ fn threads_that_begin_later_are_sampled() {
     let text = "profile-199 { @[tid] = count(); }";
     let [shown, said] = run(&mut subject, text, |subject| {
         assert_eq!(subject.ask("short 50"), "done");
-        assert_eq!(subject.ask("burn 3 300"), "done");
+        assert_eq!(subject.ask("burn 3 1000"), "done");
     });
     assert!(table(&shown).values().filter(|count| **count > 10).count() >= 3, "{shown}{said}");
     assert_eq!(subject.ask("timers"), "0");
