@@ -55,6 +55,8 @@ struct Site {
     is_enabled: bool,
     /// Whether the site may jump.
     may_jump: bool,
+    /// Whether a consumer knows that the jump cannot be removed now.
+    is_reported: bool,
 }
 
 impl Site {
@@ -152,6 +154,7 @@ impl Jumps {
             state: State::Original,
             is_enabled: false,
             may_jump: is_possible,
+            is_reported: false,
         };
         let may_jump = is_possible && sites.are_apart(&new.window());
         let ends_jump = sites.keep_breakpoints_around(address);
@@ -193,6 +196,7 @@ impl Jumps {
         let is_overwritten = sites.changed_at(address..address + 1).next().is_some();
         let Some(site) = sites.all.get_mut(&address) else { return store(address, bytes) };
         site.is_enabled = bytes.first() == Some(&BREAKPOINT);
+        site.is_reported = false;
         if !site.is_changed() {
             if !is_overwritten {
                 store(address, bytes)?;
@@ -203,11 +207,22 @@ impl Jumps {
         Ok(())
     }
 
-    /// Returns the number of jumps that [`settle`](Self::settle) has to remove.
-    pub(super) fn obsolete(&self) -> usize {
-        let sites = self.sites();
-        let open = sites.open.iter().filter_map(|address| sites.all.get(address));
-        open.filter(|site| site.is_changed() && site.has_to_change()).count()
+    /// Returns the number of jumps that [`settle`](Self::settle) has to remove, without those that an earlier call has returned.
+    pub(super) fn report(&self) -> usize {
+        let mut sites = self.sites();
+        let Sites { all, open, .. } = &mut *sites;
+        let mut count = 0;
+        for address in &*open {
+            if let Some(site) = all.get_mut(address)
+                && site.is_changed()
+                && site.has_to_change()
+                && !site.is_reported
+            {
+                site.is_reported = true;
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Returns the number of sites that [`settle`](Self::settle) may have to change.
@@ -316,7 +331,7 @@ impl Sites {
     /// Makes a site jump no more. Returns whether it jumps now.
     fn keep_breakpoint(&mut self, address: usize) -> bool {
         let Some(site) = self.all.get_mut(&address) else { return false };
-        site.may_jump = false;
+        (site.may_jump, site.is_reported) = (false, false);
         self.open.insert(address);
         site.is_changed()
     }
@@ -325,7 +340,9 @@ impl Sites {
     fn keep_breakpoints_around(&mut self, address: usize) -> bool {
         let near = address.saturating_sub(LARGEST)..address + LARGEST;
         let around = self.all.range(near);
-        let around = around.filter(|(_, site)| site.may_jump && site.window().contains(&address));
+        let around = around.filter(|(_, site)| {
+            (site.may_jump || site.is_changed()) && site.window().contains(&address)
+        });
         let around: Vec<_> = around.map(|(other, _)| *other).collect();
         around.into_iter().filter(|other| self.keep_breakpoint(*other)).count() > 0
     }

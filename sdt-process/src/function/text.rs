@@ -163,7 +163,7 @@ impl Stores {
             return Ok(());
         }
         match &*proof() {
-            Some(proof) if proof.is_debugged => match self.jumps.obsolete() {
+            Some(proof) if proof.is_debugged => match self.jumps.report() {
                 0 => Ok(()),
                 sites => Err(io::Error::other(format!(
                     "a debugger is attached, so jumps stay at {sites} sites; detach it, and then trace any function"

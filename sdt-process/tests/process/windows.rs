@@ -186,6 +186,35 @@ fn no_jump_is_removed_while_a_debugger_is_attached() {
     subject.end();
 }
 
+/// A jump that stays because of a debugger does not keep other functions from being traced.
+#[test]
+fn other_functions_are_traced_while_a_jump_stays() {
+    let program = Program::new();
+    let address = program.function(&["subject_steps"]).start;
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let mut consumer = Consumer::of(id);
+    consumer.0.open().unwrap();
+    let window = Some(Window { before: 0, after: 7 });
+    assert_eq!(send(&mut consumer, &program, "subject_steps", 0, window), None);
+    let spec = format!("pid{id}:a.out:subject_steps:entry");
+    assert_eq!(consumer.0.program(&consumer::program(&spec)).unwrap(), 1);
+    let debugger = Debugger::attach(id);
+    let why = consumer.0.close().unwrap_err().to_string();
+    assert!(why.contains("a debugger is attached, so jumps stay"), "{why}");
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    let text = "pid$target:a.out:subject_back:entry { @[\"all\"] = sum(1); }";
+    let [shown, said] = run(&mut subject, text, |subject| {
+        assert_eq!(subject.ask("doubled 100"), "1000");
+    });
+    assert_eq!((table(&shown)["all"], &*said), (100, ""));
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    drop(debugger);
+    run(&mut subject, text, |_| {});
+    assert!(program.is_text_of(id));
+    subject.end();
+}
+
 /// The clause uses vector registers, and the C library's functions for strings.
 #[test]
 fn all_registers_are_kept() {
