@@ -456,3 +456,109 @@ fn windows_change_under_load() {
     assert!(program.is_text_of(subject.id()));
     subject.end();
 }
+
+/// An instruction of a function: its offset, its length, and how often each round executes it.
+type Executed = (u64, u64, u64);
+
+/// Functions and their instructions.
+const INSTRUCTIONS: [(&str, &[Executed]); 3] = [
+    ("subject_steps", &[(0, 1, 2), (1, 3, 3), (4, 4, 4), (8, 1, 4), (9, 1, 4)]),
+    ("subject_back", &[(0, 4, 1), (4, 1, 1), (5, 3, 1), (8, 3, 1), (11, 1, 2), (12, 1, 2)]),
+    ("subject_call", &[(0, 1, 1), (1, 5, 1), (6, 1, 1), (7, 1, 1)]),
+];
+
+/// Sends a random instruction with a random window of whole instructions.
+///
+/// `texts` are address and text of the functions.
+fn send_random(
+    consumer: &mut Consumer,
+    build_id: &[u8],
+    texts: &[(u64, Vec<u8>)],
+    random: &mut fastrand::Rng,
+) {
+    let which = random.usize(..INSTRUCTIONS.len());
+    let ((name, instructions), (function, text)) = (INSTRUCTIONS[which], &texts[which]);
+    let site = random.usize(..instructions.len());
+    let (first, last) = (random.usize(..=site), random.usize(site..instructions.len()));
+    let [(start, ..), (offset, length, _), (other, others, _)] =
+        [first, site, last].map(|at| instructions[at]);
+    let window =
+        Window { before: (offset - start) as u8, after: (other + others - offset - length) as u8 };
+    let site = FunctionSite {
+        module: "a.out",
+        function: &format!("{name}+{offset}"),
+        is_return: random.bool(),
+        address: function + offset,
+        offset: offset as u32,
+        code: &text[offset as usize..(offset + length) as usize],
+        window: Some(window).filter(|_| random.u8(..5) != 0),
+    };
+    let refused = consumer.0.functions(build_id, &[site]).unwrap();
+    // A function that calls another one there is not emulated.
+    assert!(refused.iter().all(|(_, why)| *why == WhyNoFunction::Instruction), "{refused:?}");
+}
+
+/// Two consumers send any instructions with any windows, enable and close them: each execution is recorded once, whether the sites jump, have
+/// breakpoints, or share their address.
+#[test]
+fn random_sites_record_each_execution() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let program = Program::new();
+    let build_id = program.build_id();
+    let texts = INSTRUCTIONS.map(|(name, instructions)| {
+        let start = program.function(&[name]).start;
+        let length = instructions.iter().map(|(_, length, _)| *length as usize).sum();
+        (start, program.code(start, length))
+    });
+    let mut subject = Subject::new("jump");
+    let id = subject.id();
+    let mut consumers: [Option<(Consumer, bool)>; 2] = [None, None];
+    let (mut jumps, mut compared) = (0, 0);
+    for round in 0..200 {
+        let consumer = &mut consumers[random.usize(..2)];
+        match (consumer.as_mut(), random.u8(..8)) {
+            (None, _) => {
+                let mut new = Consumer::of(id);
+                new.0.open().unwrap();
+                *consumer = Some((new, false));
+            }
+            (Some(_), 0..2) => *consumer = None,
+            (Some((consumer, is_enabled @ false)), 2..5) => {
+                let spec = consumer::program(&format!("pid{id}:a.out:subject_*:"));
+                // It may match no probe yet.
+                consumer.0.program(&spec).unwrap();
+                consumer.0.go().unwrap();
+                *is_enabled = true;
+            }
+            (Some((consumer, _)), _) => send_random(consumer, &build_id, &texts, &mut random),
+        }
+        for (start, text) in &texts {
+            let text = Program::text_of(id, *start, text.len());
+            jumps += text.windows(JUMP.len()).filter(|at| *at == JUMP).count();
+        }
+        let probes = Consumer::of(id).0.list("pid*:::").unwrap();
+        for (consumer, _) in consumers.iter_mut().flatten().filter(|(_, is_enabled)| *is_enabled) {
+            consumer.rest();
+        }
+        assert_eq!(subject.ask("doubled 3"), "30", "{round}");
+        for (consumer, _) in consumers.iter_mut().flatten().filter(|(_, is_enabled)| *is_enabled) {
+            let read = consumer.rest();
+            assert_eq!(read.drops, 0);
+            for probe in &probes {
+                let (name, offset) = probe.function.split_once('+').unwrap();
+                let (_, all) = INSTRUCTIONS.iter().find(|(of, _)| *of == name).unwrap();
+                let offset: u64 = offset.parse().unwrap();
+                let (.., times) = all.iter().find(|(of, ..)| *of == offset).unwrap();
+                let found = read.records.iter().filter(|(of, _)| *of == probe.id).count() as u64;
+                assert_eq!(found, 3 * times, "{round}: {}:{}", probe.function, probe.name);
+                compared += 1;
+            }
+        }
+    }
+    assert!(jumps > 10 && compared > 500, "{jumps} {compared}");
+    drop(consumers);
+    while !program.is_text_of(id) {
+        std::thread::yield_now();
+    }
+    subject.end();
+}
