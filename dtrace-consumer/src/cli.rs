@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::{ValueHint, ValueParser};
@@ -343,14 +344,19 @@ fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> anyhow:
     job.set(name, value).map_err(|error| anyhow::anyhow!("failed to set {written}: {error}"))
 }
 
+/// The time within which two signals are one interrupt: `timeout` of coreutils sends one to the process and one to its group.
+const SAME: Duration = Duration::from_millis(200);
+
 /// Installs a handler for Ctrl-C and SIGTERM: the first ends the run in order; a second one, or one while programs are
 /// compiled, ends the process at once.
 ///
 /// # Errors
 /// The handler cannot be installed.
 pub fn heed_interrupts(interrupt: &'static Interrupt) -> anyhow::Result<()> {
-    ctrlc::set_handler(|| {
-        if interrupt.raise() {
+    let mut last: Option<Instant> = None;
+    ctrlc::set_handler(move || {
+        let is_same = last.replace(Instant::now()).is_some_and(|last| last.elapsed() < SAME);
+        if !is_same && interrupt.raise() {
             std::process::exit(INTERRUPTED_STATUS);
         }
     })

@@ -15,6 +15,8 @@ use crate::transport::{Address, AddressError, Protection};
 
 /// Longest time between two checks whether the command has ended.
 const BEAT: Duration = Duration::from_millis(20);
+/// The number of times that a program is asked whether it is still running: for 100 ms.
+const BEATS: u32 = 20;
 
 /// A process that is stopped before it executes its command. The first step of the run continues it. Dropping this
 /// value before that ends the process.
@@ -125,9 +127,15 @@ impl Hosting {
         self.0.id()
     }
 
-    /// Returns whether the program is still running.
+    /// Returns whether the program is still running. Waits a moment: a program that exits closes its socket first.
     pub fn is_running(&mut self) -> bool {
-        matches!(self.0.child.try_wait(), Ok(None))
+        for _ in 0..BEATS {
+            if !matches!(self.0.child.try_wait(), Ok(None)) {
+                return false;
+            }
+            std::thread::sleep(BEAT / 4);
+        }
+        true
     }
 
     /// Continues the program until it hosts probes; the program then waits. `say` prints a message if that takes long.

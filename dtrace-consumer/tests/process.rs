@@ -93,9 +93,11 @@ fn a_process_is_listed_and_traced() {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let hits = lines.by_ref().filter(|line| line.ends_with(":round ")).take(3).count();
-        // Ended as a user does it.
+        // Ended as a user does it, and as `timeout` of coreutils: with two signals for one interrupt.
         let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        for _ in 0..2 {
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        }
         lines.for_each(drop);
         let output = child.wait_with_output().unwrap();
         drop(ends);

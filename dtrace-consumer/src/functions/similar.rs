@@ -42,6 +42,8 @@ pub(super) fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) ->
             None => all.iter().filter(same_path).copied().collect(),
         };
     }
+    // The function exists, but is not traced.
+    found.retain(|name| *name != wanted);
     // A short path is more likely the own program's.
     found.sort_by_key(|name| (name.len(), *name));
     found.dedup();
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!(suggested("sreve"), ["shop::serve"]);
         assert_eq!(suggested("from_elem"), ["alloc::vec::from_elem::<?u8??4?>"]);
         assert_eq!(suggested("maloc"), ["malloc"]);
-        for other in ["", "*checksum*", "nothing_like_it", "shop"] {
+        for other in ["", "*checksum*", "nothing_like_it", "shop", "malloc", "shop::serve"] {
             assert_eq!(suggested(other), [""; 0], "{other}");
         }
     }

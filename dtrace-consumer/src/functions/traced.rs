@@ -82,7 +82,7 @@ impl Probe {
 
 const SEVERAL: &str = "several functions have this name, with different arguments";
 /// The reason for probes that the consumer itself does not send.
-const OBSTACLE: &str = "see the reason with dtrace --functions";
+const OBSTACLE: &str = "see the reason with dtrace --functions FILE";
 
 /// Returns the reason for which the kernel refuses a site.
 const fn reason(why: WhyNoFunction) -> &'static str {
@@ -92,7 +92,7 @@ const fn reason(why: WhyNoFunction) -> &'static str {
         WhyNoFunction::Stack => {
             "the instruction stores below the stack that the kernel leaves free"
         }
-        WhyNoFunction::Address => "the kernel does not let consumers trace this address",
+        WhyNoFunction::Address => "its process or kernel does not let consumers trace this address",
         WhyNoFunction::Bytes => "the text of the kernel has changed here",
         WhyNoFunction::Overlap => "the instruction overlaps another site",
         WhyNoFunction::NoRoom => "the kernel has no room for more sites",

@@ -40,7 +40,7 @@ pub(crate) fn memref<H: Host>(
 /// The number of bytes that are copied at once.
 const PART: usize = 64;
 /// Units of work for each piece of a string, in addition to half a unit for each byte.
-const PIECE: u64 = 16;
+const PIECE: u64 = 8;
 
 /// Copies this number of bytes.
 pub(crate) fn store<H: Host>(
