@@ -19,6 +19,11 @@ const_assert_eq!(PROBE_NAME, PROVIDER_NAME);
 /// The most argument words of a hit: D names them `arg0` to `arg9` (`DIF_VAR_ARG0` to `DIF_VAR_ARG9`).
 pub const ARGS: usize = 10;
 
+/// The greatest size of a string in bytes, with its terminating zero (`strsize`).
+pub const STRING: u32 = 16 * 1024;
+/// The greatest number of frames of a stack whose number is an option (`stackframes`).
+pub const FRAMES: u32 = 1024;
+
 /// The number of integer registers of DIF, including `%r0`, which is always zero (`DIF_DIR_NREGS`).
 pub const INTEGER_REGISTERS: u8 = 8;
 /// The number of entries of the tuple stack (`DIF_DTR_NREGS`).

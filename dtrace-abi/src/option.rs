@@ -1,5 +1,9 @@
 //! Options that a consumer sends to the kernel: their numbers, names and values.
 
+use core::ops::RangeInclusive;
+
+use crate::limits::{FRAMES, STRING};
+
 numbered! {
     /// An option that a consumer sends to the kernel with its program (`DTRACEOPT_*`). The names are those of `-x`
     /// (dt_options.c).
@@ -36,6 +40,19 @@ numbered! {
         Aggpack = 29, "aggpack";
         Aggzoom = 30, "aggzoom";
         Zone = 31, "zone";
+    }
+}
+
+impl OptionId {
+    /// Returns the values that the framework accepts. The greatest value of `cpu` also depends on the machine.
+    pub const fn values(self) -> RangeInclusive<i64> {
+        match self {
+            Self::Bufpolicy => 0..=BufPolicy::ALL.len() as i64 - 1,
+            Self::Bufresize => 0..=BufResize::ALL.len() as i64 - 1,
+            Self::Strsize | Self::Jstackstrsize => 0..=STRING as i64,
+            Self::Stackframes | Self::Ustackframes | Self::Jstackframes => 0..=FRAMES as i64,
+            _ => 0..=i64::MAX,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Error {
     pub region: Option<&'static str>,
     /// Whether the program is a file, whose errors name lines.
     pub in_file: bool,
-    /// A similar name that exists.
+    /// A hint how to correct the program, such as a question about a similar name.
     pub hint: Option<String>,
 }
 

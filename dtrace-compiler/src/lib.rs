@@ -121,5 +121,5 @@ pub use compile::Specifies;
 pub use compiler::{Aggregation, Compiler, Source};
 pub use error::Error;
 pub use place::Place;
-pub use suggest::closest;
+pub use suggest::{closest, did_you_mean};
 pub use version::Version;

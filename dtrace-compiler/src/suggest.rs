@@ -28,6 +28,11 @@ pub fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<S
     close.min_by_key(|other| (other.len() != name.len(), *other)).map(String::from)
 }
 
+/// Returns the question whether a similar name is meant.
+pub fn did_you_mean(name: &str) -> String {
+    format!("did you mean {name}?")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -460,13 +460,22 @@ fn stability_is_that_of_what_is_used() {
 #[test]
 fn a_name_one_letter_off_is_suggested() {
     let hint = |text: &str| compile(text).unwrap_err().hint;
-    assert_eq!(hint("BEGIN { trace(probenme); }").as_deref(), Some("probename"));
-    assert_eq!(hint("BEGIN { prinft(\"a\"); }").as_deref(), Some("printf"));
+    assert_eq!(hint("BEGIN { trace(probenme); }").as_deref(), Some("did you mean probename?"));
+    assert_eq!(hint("BEGIN { prinft(\"a\"); }").as_deref(), Some("did you mean printf?"));
     assert_eq!(
         hint("struct s { int count; }; struct s x; BEGIN { trace(x.cuont); }").as_deref(),
-        Some("count")
+        Some("did you mean count?")
     );
     assert_eq!(hint("BEGIN { trace(nosuch); }"), None);
+}
+
+#[test]
+fn an_option_that_is_refused_gets_a_hint() {
+    let hint = |text: &str| compile(text).unwrap_err().hint;
+    let values = hint("#pragma D option bufpolicy=foo\nBEGIN");
+    assert_eq!(values.as_deref(), Some("bufpolicy takes switch, fill or ring"));
+    let name = hint("#pragma D option strszie=8\nBEGIN");
+    assert_eq!(name.as_deref(), Some("did you mean strsize?"));
 }
 
 #[test]

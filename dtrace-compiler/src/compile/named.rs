@@ -163,7 +163,7 @@ fn check(
         probes.dedup();
         let Some((_, info)) = missing.first() else { continue };
         let known = arguments::names(&info.arguments);
-        let hint = closest(name, known.iter().copied());
+        let similar = closest(name, known.iter().copied());
         let message = match &probes[..] {
             [probe] if info.untyped.is_some() => {
                 let why = info.untyped.as_deref().unwrap_or_default();
@@ -185,7 +185,7 @@ fn check(
         };
         session.place = place;
         session.region = Some(region);
-        return session.unknown_name(ErrTag::ArgsIdx, message, hint);
+        return session.unknown_name(ErrTag::ArgsIdx, message, similar);
     }
     Ok(())
 }

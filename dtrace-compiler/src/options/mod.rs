@@ -1,6 +1,7 @@
 //! Options of D: the values, and the [table](ALL) of all options with their values and users.
 
 mod error;
+mod hint;
 mod table;
 mod value;
 
@@ -164,6 +165,7 @@ impl Options {
             }
             Setter::Value(set) => set(self, value.ok_or(OptionError::Value)?)?,
             Setter::Number(id) => {
+                let given = value.is_some();
                 let value = match (option.takes, value) {
                     (_, None) => 0,
                     (Takes::Size, Some(text)) => value::size(text)?,
@@ -172,6 +174,11 @@ impl Options {
                 };
                 if id == OptionId::Strsize && u32::try_from(value).is_err() {
                     return Err(OptionError::Overflow);
+                }
+                // Without a value, the option is 0, as in libdtrace.
+                let range = option.range().filter(|_| given && value != UNSET);
+                if range.is_some_and(|range| !range.contains(&value)) {
+                    return Err(OptionError::Value);
                 }
                 self.put(id, value);
             }
@@ -211,6 +218,66 @@ mod tests {
     }
 
     #[test]
+    fn values_have_ranges() {
+        assert_eq!(set("strsize", Some("2")), Ok(2));
+        assert_eq!(set("strsize", Some("16k")), Ok(16384));
+        // Like libdtrace.
+        assert_eq!(set("strsize", None), Ok(0));
+        assert_eq!(set("stackframes", Some("no")), Ok(UNSET));
+        assert_eq!(set("stackframes", Some("0")), Ok(0));
+        for (name, value) in [
+            ("strsize", "0"),
+            ("strsize", "1"),
+            ("strsize", "16385"),
+            ("stackframes", "1025"),
+            ("jstackstrsize", "17k"),
+            ("iregs", "0"),
+            ("iregs", "9"),
+        ] {
+            assert_eq!(set(name, Some(value)), Err(OptionError::Value), "{name}={value}");
+        }
+        assert_eq!(set("strsize", Some("4g")), Err(OptionError::Overflow));
+    }
+
+    #[test]
+    fn errors_have_hints() {
+        let hint = |name: &str, value: Option<&str>| {
+            Options::default().set(name, value).unwrap_err().hint(name)
+        };
+        for (name, value, expected) in [
+            ("strszie", Some("1"), "did you mean strsize?"),
+            ("bufpolicy", Some("foo"), "bufpolicy takes switch, fill or ring"),
+            ("bufpolicy", None, "bufpolicy takes switch, fill or ring"),
+            ("bufresize", Some("foo"), "bufresize takes auto or manual"),
+            ("encoding", Some("latin1"), "encoding takes ascii or utf8"),
+            ("quiet", Some("maybe"), "quiet takes yes or no"),
+            ("zdefs", Some("1"), "zdefs takes no value"),
+            ("stackframes", Some("x"), "stackframes takes a number from 0 to 1024"),
+            ("nspec", Some("x"), "nspec takes a number"),
+            ("iregs", Some("9"), "iregs takes a number from 1 to 8"),
+            (
+                "strsize",
+                Some("1"),
+                "strsize takes a number of bytes from 2 to 16384; k, m, g and t are units",
+            ),
+            ("bufsize", Some("4x"), "bufsize takes a number of bytes; k, m, g and t are units"),
+            (
+                "switchrate",
+                Some("1y"),
+                "switchrate takes a time such as 100ms, with a unit ns, us, ms, s, m, h or d, or a \
+                 frequency such as 10hz",
+            ),
+            ("version", Some("1.x"), "version takes a value of the form x.y[.z]"),
+            ("libdir", Some("/x"), "-x libdir sets the option on the command line"),
+        ] {
+            assert_eq!(hint(name, value).as_deref(), Some(expected), "{name}={value:?}");
+        }
+        assert_eq!(hint("nothinglikeit", None), None);
+        // No form is wrong here.
+        assert_eq!(hint("version", Some("99.9")), None);
+    }
+
+    #[test]
     fn the_table_is_sorted_and_complete() {
         assert!(ALL.is_sorted_by_key(|option| option.name));
         for id in OptionId::ALL {
@@ -222,7 +289,7 @@ mod tests {
             let mut options = Options::default();
             let value = match option.takes {
                 Takes::Word(words) => words[0],
-                _ => "1",
+                _ => "2",
             };
             options.set(option.name, Some(value)).unwrap();
             assert!(options.is_set(*id), "{}", option.name);

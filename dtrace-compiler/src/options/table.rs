@@ -1,5 +1,8 @@
 //! The table of all options: for the compiler, for `dtrace`, and for the help and documentation of both.
 
+use std::ops::RangeInclusive;
+
+use dtrace_abi::limits;
 use dtrace_abi::option::{BufPolicy, BufResize, OptionId};
 use dtrace_abi::stability::Attribute;
 
@@ -122,6 +125,37 @@ impl OptionInfo {
         match self.setter {
             Setter::Number(id) => Some(id),
             _ => None,
+        }
+    }
+
+    /// Returns the numbers that it accepts; `None` if it accepts all, or takes no number.
+    pub fn range(&self) -> Option<RangeInclusive<i64>> {
+        let registers = |most: u8| Some(1..=most.into());
+        match (self.name, self.id()) {
+            ("iregs", _) => registers(limits::INTEGER_REGISTERS),
+            ("tregs", _) => registers(limits::TUPLE_REGISTERS),
+            // A smaller string has no room for a character besides its terminating zero.
+            (_, Some(OptionId::Strsize)) => Some(2..=*OptionId::Strsize.values().end()),
+            (_, id) => id.map(OptionId::values).filter(|all| *all.end() != i64::MAX),
+        }
+    }
+
+    /// Returns the values that it takes, in words.
+    pub fn values(&self) -> String {
+        let range = self
+            .range()
+            .map_or(String::new(), |range| format!(" from {} to {}", range.start(), range.end()));
+        match self.takes {
+            Takes::Flag => "no value".into(),
+            Takes::Switch => "yes or no".into(),
+            Takes::Count => format!("a number{range}"),
+            Takes::Size => format!("a number of bytes{range}; k, m, g and t are units"),
+            Takes::Rate => "a time such as 100ms, with a unit ns, us, ms, s, m, h or d, or a \
+                            frequency such as 10hz"
+                .into(),
+            Takes::Word([]) => String::new(),
+            Takes::Word([words @ .., last]) => format!("{} or {last}", words.join(", ")),
+            Takes::Text(kind) => format!("a value of the form {kind}"),
         }
     }
 }
@@ -503,12 +537,12 @@ fn output_format(options: &mut Options, text: &str) -> Result<(), OptionError> {
 }
 
 fn integer_registers(options: &mut Options, text: &str) -> Result<(), OptionError> {
-    options.integer_registers = registers(text, dtrace_abi::limits::INTEGER_REGISTERS)?;
+    options.integer_registers = registers(text, limits::INTEGER_REGISTERS)?;
     Ok(())
 }
 
 fn tuple_registers(options: &mut Options, text: &str) -> Result<(), OptionError> {
-    options.tuple_registers = registers(text, dtrace_abi::limits::TUPLE_REGISTERS)?;
+    options.tuple_registers = registers(text, limits::TUPLE_REGISTERS)?;
     Ok(())
 }
 

@@ -177,7 +177,7 @@ impl Session<'_> {
                 Some(value) => format!("failed to set option '{name}' to '{value}': {error}"),
                 None => format!("failed to set option '{name}': {error}"),
             };
-            return self.error(ErrTag::PragmaOptset, message);
+            return self.error_with_hint(ErrTag::PragmaOptset, message, error.hint(name));
         }
         self.state.reduce();
         let strsize = self.state.options.strsize();

@@ -102,8 +102,9 @@ impl Session<'_> {
                 Type::Record { members, .. } => &members[..],
                 _ => &[],
             };
-            let hint = closest(&name, members.iter().filter_map(|member| member.name.as_deref()));
-            return self.unknown_name(ErrTag::TypeMember, message, hint);
+            let similar =
+                closest(&name, members.iter().filter_map(|member| member.name.as_deref()));
+            return self.unknown_name(ErrTag::TypeMember, message, similar);
         };
         self.assign_type(&mut node, member.ty, false);
         let kind = self.types().kind(member.ty);

@@ -96,13 +96,13 @@ impl Session<'_> {
         }
         let name = &info.arguments[index].name;
         let parts = shape.parts().into_iter().flatten();
-        let hint = closest(part, parts.clone());
+        let similar = closest(part, parts.clone());
         let has = parts.map(|part| format!("args.{name}.{part}")).collect::<Vec<_>>().join(", ");
         let message = match has.is_empty() {
             true => format!("args.{name} has no members"),
             false => format!("args.{name} has no member {part}, only {has}"),
         };
-        self.unknown_name(ErrTag::TypeMember, message, hint)
+        self.unknown_name(ErrTag::TypeMember, message, similar)
     }
 
     /// Returns the value at a position of the arguments.

@@ -49,8 +49,8 @@ impl Session<'_> {
             None => {
                 let at = if scope == Scope::Agg { "@" } else { "" };
                 let message = format!("failed to resolve {at}{name}: Unknown variable name");
-                let hint = closest(&name, self.table(scope).names.keys().map(String::as_str));
-                return self.unknown_name(ErrTag::IdentUndef, message, hint);
+                let similar = closest(&name, self.table(scope).names.keys().map(String::as_str));
+                return self.unknown_name(ErrTag::IdentUndef, message, similar);
             }
         };
         self.name_node(node, id)

@@ -4,11 +4,26 @@ use dtrace_abi::ErrTag;
 
 use super::Session;
 use crate::error::Result;
-use crate::suggest::closest;
+use crate::suggest::{closest, did_you_mean};
 
 impl Session<'_> {
-    /// Returns an error about an unknown name, with a suggestion.
-    pub fn unknown_name<T>(&self, tag: ErrTag, message: String, hint: Option<String>) -> Result<T> {
+    /// Returns an error about an unknown name; `similar` is a similar name that exists.
+    pub fn unknown_name<T>(
+        &self,
+        tag: ErrTag,
+        message: String,
+        similar: Option<String>,
+    ) -> Result<T> {
+        self.error_with_hint(tag, message, similar.map(|name| did_you_mean(&name)))
+    }
+
+    /// Returns an error with a hint.
+    pub fn error_with_hint<T>(
+        &self,
+        tag: ErrTag,
+        message: String,
+        hint: Option<String>,
+    ) -> Result<T> {
         self.error(tag, message).map_err(|mut error| {
             error.hint = hint;
             error

@@ -87,7 +87,7 @@ fn options() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         ("stackindent", "99999999999"),
         ("encoding", "utf8"),
         ("encoding", "ascii"),
-        ("strsize", "0"),
+        ("strsize", "2"),
     ]);
     proptest::collection::vec(option, 0..5)
 }

@@ -7,9 +7,6 @@ use crate::run::make::Sizes;
 /// The number of options.
 const COUNT: usize = 32;
 
-/// The greatest size of a string in bytes; a variable can have the same size.
-const STRING: i64 = 16 * 1024;
-
 /// The options that a consumer has set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options([i64; COUNT]);
@@ -28,26 +25,8 @@ impl Options {
     /// negative is accepted.
     pub(crate) fn set(&mut self, option: u32, value: i64, cpus: usize) -> Result<(), Refused> {
         let id = OptionId::from_number(option).ok_or(Refused)?;
-        let is_right = match id {
-            OptionId::Bufpolicy => {
-                u32::try_from(value).is_ok_and(|value| BufPolicy::from_number(value).is_some())
-            }
-            OptionId::Bufresize => {
-                u32::try_from(value).is_ok_and(|value| BufResize::from_number(value).is_some())
-            }
-            OptionId::Strsize => (0..=STRING).contains(&value),
-            OptionId::Bufsize
-            | OptionId::Aggsize
-            | OptionId::Specsize
-            | OptionId::Dynvarsize
-            | OptionId::Nspec => value >= 0,
-            OptionId::Stackframes | OptionId::Ustackframes | OptionId::Jstackframes => {
-                (0..=1024).contains(&value)
-            }
-            OptionId::Jstackstrsize => (0..=STRING).contains(&value),
-            OptionId::Cpu => usize::try_from(value).is_ok_and(|cpu| cpu < cpus),
-            _ => value >= 0,
-        };
+        let is_cpu = |value| usize::try_from(value).is_ok_and(|cpu| cpu < cpus);
+        let is_right = id.values().contains(&value) && (id != OptionId::Cpu || is_cpu(value));
         let place = self.0.get_mut(option as usize).filter(|_| is_right).ok_or(Refused)?;
         *place = value;
         Ok(())
