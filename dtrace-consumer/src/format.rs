@@ -52,7 +52,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Vec<Line>) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
-        text.push_str("\t\tNot reported by the kernel\n");
+        text.push_str("\t\tNot reported\n");
     }
     for site in sites {
         let function = site.function.as_ref().map_or_else(
@@ -69,11 +69,13 @@ pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Vec<Line>) -> String 
             SiteState::Jump => "jump",
         };
         let distance = i128::from(site.target) - i128::from(site.address);
-        let reach = if site.in_reach { "in" } else { "out of" };
+        let reach = match site.in_reach {
+            true => format!("in reach of a jump (within {})", binary(site.reach)),
+            false => format!("out of reach of a jump (farther than {})", binary(site.reach)),
+        };
         text.push_str(&format!(
-            "\t\t{:#x} {state:<4} {function}\n\t\t\tto {:#x}, {distance:+} bytes, {reach} reach of a \
-             jump (+-{} bytes)\n",
-            site.address, site.target, site.reach
+            "\t\t{:#x} {state:<4} {function}\n\t\t\tto {:#x}, {distance:+} bytes, {reach}\n",
+            site.address, site.target
         ));
         for line in &lines(site.address) {
             text.push_str(&source(line));
@@ -81,6 +83,15 @@ pub(crate) fn sites(sites: &[Site], lines: impl Fn(u64) -> Vec<Line>) -> String 
     }
     text.push('\n');
     text
+}
+
+/// Returns a number of bytes in the largest binary unit of which it is a multiple.
+fn binary(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes")];
+    let is_multiple = |shift: u32| bytes & ((1_u64 << shift) - 1) == 0;
+    let (shift, unit) =
+        units.into_iter().find(|&(shift, _)| is_multiple(shift)).unwrap_or(units[3]);
+    format!("{} {unit}", bytes >> shift)
 }
 
 /// Returns the line of a site's function, with its place in the source.
@@ -208,6 +219,15 @@ mod tests {
     }
 
     #[test]
+    fn distances_have_binary_units() {
+        for (bytes, text) in
+            [(2 << 30, "2 GiB"), (128 << 20, "128 MiB"), (1 << 20, "1 MiB"), (1536, "1536 bytes")]
+        {
+            assert_eq!(binary(bytes), text);
+        }
+    }
+
+    #[test]
     fn sites_are_listed() {
         let site = Site {
             address: 0x1000,
@@ -223,11 +243,11 @@ mod tests {
             sites(&[site, unknown], |_| Vec::new()),
             "\n\tSites\n\
              \t\t0x1000 trap proc_example::on_exec+0x20\n\
-             \t\t\tto 0xff0, -16 bytes, in reach of a jump (+-1048576 bytes)\n\
+             \t\t\tto 0xff0, -16 bytes, in reach of a jump (within 1 MiB)\n\
              \t\t0x1000 trap ?\n\
-             \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
+             \t\t\tto 0xff0, -16 bytes, out of reach of a jump (farther than 1 MiB)\n\n"
         );
-        assert_eq!(sites(&[], |_| Vec::new()), "\n\tSites\n\t\tNot reported by the kernel\n\n");
+        assert_eq!(sites(&[], |_| Vec::new()), "\n\tSites\n\t\tNot reported\n\n");
         let lines = |_| {
             let inlined = Some("_ZN4shop5query17h0123456789abcdefE".to_owned());
             let place = Some(("src/\u{1b}main.rs".to_owned(), 12));
