@@ -62,7 +62,7 @@ impl std::fmt::Display for Use {
 /// A peer would exceed its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the kernel's {what} exceed the memory that dtrace keeps for one kernel ({limit} bytes): -x memory=SIZE raises the limit"
+    "the {what} exceed the memory that dtrace keeps for one kernel or process ({limit} bytes): -x memory=SIZE raises the limit"
 )]
 pub struct OverBudget {
     /// The use that exceeded it.
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(error, OverBudget { what: Use::Buffers, limit: 100 });
         assert_eq!(
             error.to_string(),
-            "the kernel's buffers exceed the memory that dtrace keeps for one kernel (100 bytes): -x memory=SIZE raises the limit"
+            "the buffers exceed the memory that dtrace keeps for one kernel or process (100 bytes): -x memory=SIZE raises the limit"
         );
         drop(probes);
         buffers.set(100).unwrap();

@@ -81,4 +81,4 @@ pub use dtrace_compiler as compiler;
 pub use job::Job;
 #[cfg(feature = "render")]
 pub use trace::{Running, Trace, TraceError};
-pub use transport::{Address, Protection, Transport, TransportError};
+pub use transport::{Address, Peer, Protection, Transport, TransportError};

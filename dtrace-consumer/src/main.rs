@@ -12,7 +12,7 @@ use dtrace_consumer::functions::{self, Functions};
 use dtrace_consumer::job::Mode;
 use dtrace_consumer::render::{Output as _, Streams};
 use dtrace_consumer::{
-    Address, Client, ClientError, DtraceError, Interrupt, Job, Protection, cli, key, output,
+    Address, Client, ClientError, DtraceError, Interrupt, Job, Peer, Protection, cli, key, output,
     postmortem,
 };
 
@@ -149,6 +149,14 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         (None, None, Some(traced)) => traced,
         (None, None, None) => &mut UntilInterrupted,
     };
+    if !job.kernel.is_empty()
+        && let Some((_, Address::Process(id))) =
+            addresses.iter().find(|(_, address)| matches!(address, Address::Process(_)))
+    {
+        anyhow::bail!(
+            "--kernel: process {id} is not a kernel; its functions are probes of the provider pid: pid$target:a.out:NAME:entry"
+        );
+    }
     let mut targets = Vec::with_capacity(addresses.len());
     for (name, address) in addresses {
         let client = connect(dtrace, &address)?;
@@ -212,10 +220,14 @@ fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
 /// Connects to the kernel at an address. After an interrupt, dtrace waits only a bounded time for this and all other answers.
 fn connect(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Client> {
     let protection = protection(dtrace, address)?;
-    let waiting = format!("dtrace: waiting for {address}: no data received yet\n");
-    let line = address.open(&protection, move || output::say(waiting))?;
-    Client::connect_until(line, || INTERRUPT.raised()).map_err(|error| match error {
-        ClientError::NoAnswer { .. } | ClientError::Echo => {
+    let (peer, waited) = (address.peer(), address.clone());
+    let waiting = move || match peer.stopped() {
+        Some(how) => output::say(format_args!("dtrace: {peer} {how}\n")),
+        None => output::say(format_args!("dtrace: waiting for {waited}: no data received yet\n")),
+    };
+    let line = address.open(&protection, waiting)?;
+    Client::connect_until(line, peer, || INTERRUPT.raised()).map_err(|error| match error {
+        ClientError::NoAnswer { peer: Peer::Kernel, .. } | ClientError::Echo => {
             anyhow::Error::from(error).context(address.to_string())
         }
         error => error.into(),

@@ -60,7 +60,7 @@ fn more_cpus_than_there_are() {
     assert!(matches!(error, ClientError::Cpus(u32::MAX)), "{error}");
     assert_eq!(
         error.to_string(),
-        "the kernel reports 4294967295 CPUs, and dtrace accepts at most 65536"
+        "the peer reports 4294967295 CPUs, and dtrace accepts at most 65536"
     );
 }
 

@@ -336,7 +336,7 @@ fn who_says_nothing_is_told_of() {
     drop(mute);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "dtrace: the line to the kernel is closed\n");
+    assert_eq!(rest, "dtrace: the connection is closed\n");
     assert_eq!(child.wait().unwrap().code(), Some(1));
 
     let (ours, _mute) = UnixStream::pair().unwrap();

@@ -36,7 +36,7 @@ fn read(file: &str) -> String {
 fn run(session: &mut Session, dof: &[u8]) -> Vec<String> {
     let mut client = session.connect().unwrap();
     client.open().unwrap();
-    client.option(OptionId::Nspec as u32, 8).unwrap();
+    client.option(OptionId::Nspec, 8).unwrap();
     let mut lines = vec![format!("  matched {}", client.program(dof).unwrap())];
     client.go().unwrap();
     for path in PATHS {

@@ -1,11 +1,12 @@
 //! Errors of requests to a kernel.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dtrace_protocol::{VERSION, Why};
 
 use crate::budget::OverBudget;
-use crate::transport::TransportError;
+use crate::transport::{Peer, Stopped, TransportError};
 
 /// The greatest number of CPUs that dtrace accepts.
 pub(super) const CPUS: u32 = 1 << 16;
@@ -20,11 +21,17 @@ pub enum ClientError {
     #[error("{0}")]
     Gone(String),
     /// An answer was damaged on the connection.
-    #[error("the kernel's answer was damaged on the line; try again")]
+    #[error("an answer was damaged on the line; try again")]
     Damaged,
-    /// The kernel did not answer within the time limit.
-    #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
+    /// The peer did not answer within the time limit.
+    #[error(
+        "{peer} did not answer {request} within {} s{}", .limit.as_secs(), .stopped.map(|how| format!(": it {how}")).unwrap_or_default()
+    )]
     NoAnswer {
+        /// The peer.
+        peer: Peer,
+        /// How the peer is stopped, if it is a stopped process.
+        stopped: Option<Stopped>,
         /// The request.
         request: &'static str,
         /// The time limit.
@@ -32,16 +39,31 @@ pub enum ClientError {
     },
     /// The peer speaks another version of the protocol.
     #[error(
-        "the kernel uses version {0} of the protocol, and this dtrace version {VERSION}; build \
+        "{peer} uses version {version} of the protocol, and this dtrace version {VERSION}; build \
          both from the same release"
     )]
-    Version(u32),
-    /// The kernel refuses the request.
+    Version {
+        /// The peer.
+        peer: Peer,
+        /// Its version.
+        version: u32,
+    },
+    /// The peer refuses the value of an option.
+    #[error("option {name} cannot be set to {value}{}", .values.as_ref().map(|all| format!("; its values are {} to {}", all.start(), all.end())).unwrap_or_default())]
+    Option {
+        /// The name of the option, as `-x` has it.
+        name: &'static str,
+        /// The refused value.
+        value: i64,
+        /// The values that the peer accepts, if dtrace knows them.
+        values: Option<RangeInclusive<i64>>,
+    },
+    /// The peer refuses the request.
     #[error("{message}")]
     Refused {
         /// The kind of refusal.
         why: Why,
-        /// The kernel's message.
+        /// Its message.
         message: String,
     },
     /// The peer sent the request back instead of an answer.
@@ -50,15 +72,15 @@ pub enum ClientError {
          check the address"
     )]
     Echo,
-    /// The kernel exceeds its budget of memory.
+    /// The peer exceeds its budget of memory.
     #[error(transparent)]
     Memory(#[from] OverBudget),
-    /// The kernel reports more CPUs than any machine has.
-    #[error("the kernel reports {0} CPUs, and dtrace accepts at most {CPUS}")]
+    /// The peer reports more CPUs than any machine has.
+    #[error("the peer reports {0} CPUs, and dtrace accepts at most {CPUS}")]
     Cpus(u32),
     /// The answer does not fit the request.
     #[error(
-        "the kernel's answer to {0} does not belong to this request; check that no other \
+        "the answer to {0} does not belong to this request; check that no other \
              program uses the line"
     )]
     Strange(&'static str),

@@ -57,9 +57,14 @@ impl Client {
             Some(answer) => answer.ok_or(ClientError::Strange(name)),
             None => {
                 let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
-                Err(ClientError::NoAnswer { request: name, limit })
+                Err(self.no_answer(name, limit))
             }
         }
+    }
+
+    /// Returns the error that the peer has not answered a request within the limit.
+    pub(super) fn no_answer(&self, request: &'static str, limit: Duration) -> ClientError {
+        ClientError::NoAnswer { peer: self.peer, stopped: self.peer.stopped(), request, limit }
     }
 
     /// Returns the message that the peer sent before it closed the connection, as an error; if there is none, returns `error`.

@@ -21,7 +21,7 @@ pub use functions::{FunctionSite, FunctionText};
 pub use known::Declared;
 
 use crate::budget::{Budget, Share, Use};
-use crate::transport::Transport;
+use crate::transport::{Peer, Transport};
 
 /// The channel of a consumer with a connection of its own.
 pub const CHANNEL: u8 = 1;
@@ -37,6 +37,7 @@ const FRAME: usize = 64 << 10;
 /// A consumer's channel of a connection to a kernel.
 pub struct Client {
     transport: Box<dyn Transport>,
+    peer: Peer,
     channel: u8,
     decoder: Decoder<Vec<u8>>,
     /// The last received bytes, and the range of those that are not decoded yet.
@@ -83,15 +84,17 @@ impl Client {
         Self::greet(transport, CHANNEL, LIMIT)
     }
 
-    /// Connects like [`connect`](Self::connect). Once `hurried` returns true, each answer has a time limit of five seconds.
+    /// Connects like [`connect`](Self::connect). Errors name the peer. Once `hurried` returns true, each answer has a time limit of
+    /// five seconds.
     ///
     /// # Errors
     /// The peer does not answer, or speaks another version.
     pub fn connect_until(
         transport: impl Transport + 'static,
+        peer: Peer,
         hurried: fn() -> bool,
     ) -> Result<Self, ClientError> {
-        Self::greet_until(transport, CHANNEL, LIMIT, Some(hurried))
+        Self::greet_until(transport, peer, CHANNEL, LIMIT, Some(hurried))
     }
 
     /// Connects to a kernel on a channel of a transport, with a time limit for each answer.
@@ -103,11 +106,12 @@ impl Client {
         channel: u8,
         limit: Duration,
     ) -> Result<Self, ClientError> {
-        Self::greet_until(transport, channel, limit, None)
+        Self::greet_until(transport, Peer::Kernel, channel, limit, None)
     }
 
     fn greet_until(
         transport: impl Transport + 'static,
+        peer: Peer,
         channel: u8,
         limit: Duration,
         hurried: Option<fn() -> bool>,
@@ -115,6 +119,7 @@ impl Client {
         let budget = Budget::default();
         let mut client = Self {
             transport: Box::new(transport),
+            peer,
             channel,
             decoder: Decoder::new(vec![0; FRAME]),
             received: vec![0; FRAME],
@@ -140,14 +145,14 @@ impl Client {
                 }
                 Err(ClientError::NoAnswer { .. }) if patience < left => patience *= 2,
                 Err(ClientError::NoAnswer { request, .. }) => {
-                    return Err(ClientError::NoAnswer { request, limit });
+                    return Err(client.no_answer(request, limit));
                 }
                 version => break version?,
             }
         };
         client.limit = limit;
         client.greeted = version == VERSION;
-        if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
+        if client.greeted { Ok(client) } else { Err(ClientError::Version { peer, version }) }
     }
 
     /// Returns the budget of memory that the kernel can make dtrace use.

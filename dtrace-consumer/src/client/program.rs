@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use dtrace_abi::option::OptionId;
 use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, Why};
 
 use super::answer::{data, options};
@@ -17,12 +18,19 @@ const OPTIONS: u32 = 256;
 const FORMAT: usize = 4 << 20;
 
 impl Client {
-    /// Sets an option by its number, before tracing starts.
+    /// Sets an option, before tracing starts.
     ///
     /// # Errors
-    /// See [`open`](Self::open).
-    pub fn option(&mut self, option: u32, value: i64) -> Result<(), ClientError> {
-        self.done("option", Request::Option { option, value })
+    /// [`ClientError::Option`] for a value that the kernel does not accept; and those of [`open`](Self::open).
+    pub fn option(&mut self, option: OptionId, value: i64) -> Result<(), ClientError> {
+        let done = self.done("option", Request::Option { option: option.number(), value });
+        let Err(ClientError::Refused { why: Why::Option, .. }) = done else { return done };
+        let values = match option {
+            OptionId::Cpu => self.status().ok().map(|status| 0..=i64::from(status.cpus) - 1),
+            _ => Some(option.values()),
+        };
+        let values = values.filter(|values| *values.end() != i64::MAX);
+        Err(ClientError::Option { name: option.name(), value, values })
     }
 
     /// Sends a program as DOF and enables its clauses. Returns the number of matched probes.

@@ -133,7 +133,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotEmulated { offset, instruction } => {
-                write!(f, "+{offset:#x}: the kernel cannot emulate '{instruction}'")
+                write!(f, "+{offset:#x}: '{instruction}' cannot be emulated")
             }
             Self::JumpToEntry => f.write_str("the function jumps to its own first instruction"),
             Self::NeverReturns => f.write_str("the function does not return"),

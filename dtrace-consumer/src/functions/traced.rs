@@ -84,19 +84,19 @@ const SEVERAL: &str = "several functions have this name, with different argument
 /// The reason for probes that the consumer itself does not send.
 const OBSTACLE: &str = "see the reason with dtrace --functions FILE";
 
-/// Returns the reason for which the kernel refuses a site.
+/// Returns the reason for which a kernel or process refuses a site.
 const fn reason(why: WhyNoFunction) -> &'static str {
     match why {
-        WhyNoFunction::Name => "it does not accept the name",
-        WhyNoFunction::Instruction => "the kernel does not emulate the instruction",
+        WhyNoFunction::Name => "the name is not accepted",
+        WhyNoFunction::Instruction => "the instruction cannot be emulated",
         WhyNoFunction::Stack => {
-            "the instruction stores below the stack that the kernel leaves free"
+            "the instruction stores below the stack that the breakpoint handler leaves free"
         }
         WhyNoFunction::Address => "its process or kernel does not let consumers trace this address",
-        WhyNoFunction::Bytes => "the text of the kernel has changed here",
+        WhyNoFunction::Bytes => "the code in memory differs from the file",
         WhyNoFunction::Overlap => "the instruction overlaps another site",
-        WhyNoFunction::NoRoom => "the kernel has no room for more sites",
-        _ => "the kernel refuses the site",
+        WhyNoFunction::NoRoom => "there is no room for more sites",
+        _ => "the site is refused",
     }
 }
 

@@ -247,7 +247,7 @@ impl Objects {
         let limit = self.meter.exceeded().filter(|_| !self.reported.replace(true))?;
         let reason = match limit {
             Exceeded::Memory(bytes) => format!(
-                "they exceed {bytes} bytes, half of the memory that dtrace keeps for one kernel: -x memory=SIZE raises the limit"
+                "they exceed {bytes} bytes, half of the memory that dtrace keeps for one process: -x memory=SIZE raises the limit"
             ),
             Exceeded::Steps => "their debug information takes too long to read".to_owned(),
             Exceeded::Wait => "their file system does not answer".to_owned(),

@@ -236,9 +236,8 @@ impl Trace {
         }
         let options = &*self.opened.insert(self.compiler.options().clone());
         self.kernel.open()?;
-        self.kernel.ask(|client| {
-            options.values().try_for_each(|(id, value)| client.option(id.number(), value))
-        })
+        self.kernel
+            .ask(|client| options.values().try_for_each(|(id, value)| client.option(id, value)))
     }
 
     /// Enables a program. Returns the number of probes that its clauses match. Later changes of options have no effect on the

@@ -100,8 +100,7 @@ impl Unrecorded {
             (stray, "no CPU number or slot was free, or the stack was too small"),
         ];
         kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
-            let hits =
-                if count == 1 { "hit of this kernel was" } else { "hits of this kernel were" };
+            let hits = if count == 1 { "hit was" } else { "hits were" };
             format!("{count} {hits} not recorded: {why}\n")
         })
     }
@@ -568,8 +567,8 @@ mod tests {
         assert!(messages(Unrecorded::default()).is_empty());
         let now = Unrecorded { reentered: 6, stray: 9 };
         let [one, two] = &messages(now)[..] else { panic!("{:?}", messages(now)) };
-        assert!(one.starts_with("1 hit of this kernel was not recorded: the CPU"), "{one}");
-        assert!(two.starts_with("2 hits of this kernel were not recorded: no"), "{two}");
+        assert!(one.starts_with("1 hit was not recorded: the CPU"), "{one}");
+        assert!(two.starts_with("2 hits were not recorded: no"), "{two}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use dtrace_protocol::secure::Key;
 
 use super::line::Line;
 use super::patient::Patient;
-use super::{ProcessError, Secure, SecureError, Transport, child, process, serial};
+use super::{ProcessError, Secure, SecureError, Stopped, Transport, child, process, serial};
 use crate::system::reason;
 
 /// Default speed of a serial line in bits per second.
@@ -45,6 +45,34 @@ pub enum Address {
     Exec(String),
     /// A process of this machine that hosts its probes, by its process ID.
     Process(u32),
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A kernel.
+    Kernel,
+    /// A process of this machine, by its process ID.
+    Process(u32),
+}
+
+impl Peer {
+    /// Returns how the peer is stopped, if it is a stopped process.
+    pub fn stopped(self) -> Option<Stopped> {
+        match self {
+            Self::Kernel => None,
+            Self::Process(id) => Stopped::of(id),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("the kernel"),
+            Self::Process(id) => write!(f, "process {id}"),
+        }
+    }
 }
 
 /// Why a connection to a kernel fails.
@@ -133,6 +161,14 @@ impl fmt::Display for Address {
 }
 
 impl Address {
+    /// Returns the peer at the address.
+    pub const fn peer(&self) -> Peer {
+        match self {
+            Self::Process(id) => Peer::Process(*id),
+            _ => Peer::Kernel,
+        }
+    }
+
     /// Opens the stream, and encrypts it if there is a key. Calls `waiting` once if no data arrive for some seconds.
     ///
     /// # Errors

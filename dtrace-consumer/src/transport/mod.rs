@@ -13,14 +13,16 @@ mod process;
 mod process;
 mod secure;
 mod serial;
+mod stopped;
 
 use std::io;
 use std::time::Duration;
 
-pub use address::{Address, AddressError, Protection};
+pub use address::{Address, AddressError, Peer, Protection};
 pub use line::Line;
 pub use process::ProcessError;
 pub use secure::{Secure, SecureError};
+pub use stopped::Stopped;
 
 /// A byte stream to a kernel, or to a program that forwards the bytes to it.
 pub trait Transport: Send {
@@ -52,19 +54,19 @@ impl Transport for Box<dyn Transport> {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// The peer has closed the connection.
-    #[error("the line to the kernel is closed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    #[error("the connection is closed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Closed(Option<String>),
     /// The peer does not read.
-    #[error("the kernel has read nothing from the line for {} s", .0.as_secs())]
+    #[error("the peer has read nothing from the connection for {} s", .0.as_secs())]
     Stuck(Duration),
     /// An encrypted message is not authentic.
     #[error(
-        "message authentication failed: data from the kernel were changed or lost on the line; \
+        "message authentication failed: data were changed or lost on the line; \
          connect again"
     )]
     Forged,
     /// Reading or writing failed.
-    #[error("the line to the kernel failed: {0}")]
+    #[error("the connection failed: {0}")]
     Failed(#[source] io::Error),
 }
 

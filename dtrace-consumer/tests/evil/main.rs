@@ -68,7 +68,7 @@ fn effects_need_a_statement_of_the_program() {
             fs::write(&output, "before\n").unwrap();
             let to = ["-o", output.to_str().unwrap(), "-n", PROGRAM];
             let (_, err, status) = evil.traced(&[allowed, &to[..]].concat());
-            assert!(err.contains("the kernel contradicts the program"), "{name}: {err}");
+            assert!(err.contains("the records contradict the program"), "{name}: {err}");
             assert_eq!(status, Some(1), "{name}: {err}");
             assert!(!file.exists(), "{name}");
             let printed = fs::read_to_string(&output).unwrap();
@@ -320,7 +320,7 @@ fn a_kernel_cannot_exceed_its_memory() {
     for (evil, args, what, limit) in cases {
         let (out, err, status) = evil.traced(args);
         let said = format!(
-            "the kernel's {what} exceed the memory that dtrace keeps for one kernel ({limit} \
+            "the {what} exceed the memory that dtrace keeps for one kernel or process ({limit} \
              bytes): -x memory=SIZE raises the limit"
         );
         assert!(err.contains(&said) && status == Some(1), "{what}: {out}{err}");

@@ -320,7 +320,7 @@ fn too_many_functions_are_reported() {
     let [_, said] = run(&mut subject, "pid$target:a.out:*subject*:entry { n++; }", |subject| {
         assert!(subject.ask("calls 10").starts_with("40 "));
     });
-    assert!(said.contains("not traced: the kernel has no room for more sites"), "{said}");
+    assert!(said.contains("not traced: there is no room for more sites"), "{said}");
     assert!(Program::new().is_text_of(subject.id()));
     subject.end();
 }

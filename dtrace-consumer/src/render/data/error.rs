@@ -72,8 +72,8 @@ pub enum RenderError {
     Format(#[from] crate::render::data::format::FormatError),
     /// The kernel's description differs from the program that this run compiled.
     #[error(
-        "the kernel contradicts the program: {0}; dtrace discards its records and performs none of \
-         its actions"
+        "the records contradict the program: {0}; dtrace discards them and performs none of their \
+         actions"
     )]
     Contradiction(#[from] Contradiction),
     /// The kernel exceeds its budget of memory.
