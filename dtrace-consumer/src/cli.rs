@@ -11,6 +11,7 @@ use clap::builder::{ValueHint, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use dtrace_abi::option::OptionId;
+use dtrace_compiler::options::OptionError;
 
 use crate::consume::{CompileError, DtraceError, Interrupt, specifies};
 use crate::help;
@@ -18,6 +19,7 @@ use crate::job::{Job, Mode, Text};
 use crate::output::{self, CLOSED_STATUS, OutputError};
 use crate::render::Units;
 use crate::render::picture::SliceRule;
+use crate::system;
 
 /// Exit status for a command line that is wrong.
 const USAGE_STATUS: u8 = 2;
@@ -93,7 +95,7 @@ pub struct DtraceArgs {
     /// Set $target to a process; without --connect, trace this process
     ///
     /// Several -p are one trace of several processes; $target is the first one.
-    #[arg(short, value_name = "PID")]
+    #[arg(short, value_name = "PID", value_parser = process_id)]
     pub pid: Vec<u32>,
     /// Print only what the programs print
     #[arg(short)]
@@ -158,6 +160,10 @@ pub struct DtraceArgs {
     /// Macro arguments of the programs: $1, $2, ...
     #[arg(value_name = "ARG")]
     arguments: Vec<String>,
+}
+
+fn process_id(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "not a process ID")
 }
 
 /// When distributions have a colour.
@@ -250,7 +256,7 @@ impl DtraceArgs {
             anyhow::bail!("-G {for_c}");
         }
         if self.header {
-            anyhow::bail!("-h {for_c}");
+            anyhow::bail!("-h {for_c}; --help prints help");
         }
         let mode = match self {
             Self { list: true, .. } => Mode::List,
@@ -339,9 +345,22 @@ fn is_device(path: impl AsRef<Path>) -> bool {
     std::fs::metadata(path).is_ok_and(|of| of.file_type().is_char_device())
 }
 
+/// An option of the command line that is not set, in dtrace(1)'s words.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to set {written}: {error}")]
+struct SetError {
+    written: String,
+    error: OptionError,
+    /// The values of the option, or a similar name.
+    hint: Option<String>,
+}
+
 /// Sets an option that the user has written as `written`.
-fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> anyhow::Result<()> {
-    job.set(name, value).map_err(|error| anyhow::anyhow!("failed to set {written}: {error}"))
+fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> Result<(), SetError> {
+    job.set(name, value).map_err(|error| {
+        let hint = error.hint(name);
+        SetError { written: written.to_owned(), error, hint }
+    })
 }
 
 /// The time within which two signals are one interrupt: `timeout` of coreutils sends one to the process and one to its group.
@@ -374,26 +393,25 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(CLOSED_STATUS);
     }
     output::say(format_args!("dtrace: {}\n", message(error)));
-    // Scripts expect one line; on a terminal the place in the program follows.
-    if let Some(frame) = frame(error).filter(|_| std::io::stderr().is_terminal()) {
+    let dtrace = error.downcast_ref::<DtraceError>();
+    // A script needs no picture of the place. dtrace(1) prints neither the place nor hints.
+    let frame = dtrace.and_then(DtraceError::compile_error).and_then(CompileError::frame);
+    if let Some(frame) = frame.filter(|_| std::io::stderr().is_terminal()) {
         output::say(format_args!("{frame}\n"));
     }
-    ExitCode::FAILURE
-}
-
-/// Returns the source line of an error in a program, with a mark under the place.
-fn frame(error: &anyhow::Error) -> Option<&str> {
-    match error.downcast_ref()? {
-        DtraceError::Compile(error) => CompileError::frame(error),
-        _ => None,
+    let option = error.downcast_ref().and_then(|error: &SetError| error.hint.as_deref());
+    for hint in dtrace.map_or_else(Vec::new, DtraceError::hints).into_iter().chain(option) {
+        output::say(format_args!("dtrace: hint: {hint}\n"));
     }
+    ExitCode::FAILURE
 }
 
 /// Returns the text of an error with its causes, except those that its text contains already.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
+        let cause = system::words(&cause);
+        if !text.contains(cause) {
             text = format!("{text}: {cause}");
         }
     }
@@ -552,6 +570,7 @@ mod tests {
         assert_eq!(job("-y").unwrap_err(), "illegal option -- y");
         assert_eq!(job("-ly").unwrap_err(), "illegal option -- y");
         assert_eq!(job("-n").unwrap_err(), "option requires an argument -- n");
+        assert_eq!(job("-p x").unwrap_err(), "invalid value 'x' for '-p <PID>': not a process ID");
         let error = job("--nosuch").unwrap_err();
         assert!(error.starts_with("unexpected argument '--nosuch'"), "{error}");
     }

@@ -108,6 +108,52 @@ fn who_names_no_target_is_told_which_there_are() {
     assert!(said.starts_with("dtrace: illegal option -- y\nUsage: ") && status == 2, "{said}");
 }
 
+/// Hints are printed in files and pipes, too; the source line is not.
+#[test]
+fn hints_follow_the_error() {
+    let (said, status) = refused(&["-x", "bufpolicy=foo", "-n", "BEGIN"]);
+    let expected = "dtrace: failed to set -x bufpolicy: Invalid value for specified option\n\
+        dtrace: hint: bufpolicy takes switch, fill or ring\n";
+    assert_eq!((&*said, status), (expected, 1));
+    let (said, _) = refused(&["-x", "strszie=8", "-n", "BEGIN"]);
+    let expected = "dtrace: failed to set -x strszie: Invalid option name\n\
+        dtrace: hint: did you mean strsize?\n";
+    assert_eq!(said, expected);
+    let (said, _) = refused(&["--functions", "/nowhere"]);
+    assert_eq!(said, "dtrace: /nowhere: No such file or directory\n");
+    let (said, _) = refused(&["-p", "1"]);
+    let expected = "dtrace: no probes specified\n\
+        dtrace: hint: -n PROBE enables probes, -s FILE runs a script, -l lists probes\n";
+    assert_eq!(said, expected);
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (_, said, _) = ran(folder.path(), &["-n", "BEGIN { panic(); }"]);
+    assert!(
+        said.ends_with("not allowed\ndtrace: hint: -w permits destructive actions\n"),
+        "{said}"
+    );
+    let (_, said, _) = ran(folder.path(), &["-n", "BEGIN { trace(execnam); }"]);
+    assert!(
+        said.ends_with("Unknown variable name\ndtrace: hint: did you mean execname?\n"),
+        "{said}"
+    );
+    let (_, said, _) = ran(folder.path(), &["-n", "dtrace:::BEGNI"]);
+    assert!(said.ends_with("any probes\ndtrace: hint: did you mean BEGIN?\n"), "{said}");
+    let (_, said, _) = ran(folder.path(), &["-l", "-n", "dtrace:::BEGNI"]);
+    let expected = "dtrace: failed to match dtrace:::BEGNI: No probe matches description\n\
+        dtrace: hint: did you mean BEGIN?\n";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn an_option_that_the_kernel_refuses_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (_, said, status) = ran(folder.path(), &["-x", "cpu=99", "-n", "BEGIN { exit(0); }"]);
+    let expected = "dtrace: failed to enable 'BEGIN ': option cpu cannot be set to 99; its values are 0 to 0\n";
+    assert_eq!((&*said, status), (expected, 1));
+}
+
 #[test]
 fn no_argument_prints_the_usage() {
     let (said, status) = refused(&[]);

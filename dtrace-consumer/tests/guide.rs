@@ -36,7 +36,9 @@ fn lines_to_begin_with() {
             status: 0,
         };
         let run = host::run(&case);
-        assert_eq!(format!("{}{}", run.err, run.out), printed, "{line}");
+        let hints: String =
+            run.hints.iter().map(|hint| format!("dtrace: hint: {hint}\n")).collect();
+        assert_eq!(format!("{}{hints}{}", run.err, run.out), printed, "{line}");
     }
 }
 

@@ -173,10 +173,10 @@ fn what_is_wrong_names_the_kernel() {
     let output = run(&["-n", "nosuch:::probe"]);
     let (out, err, status) = text(&output);
     assert_eq!((out, status), ("", Some(1)));
-    assert_eq!(
-        err,
-        "dtrace: a: invalid probe specifier nosuch:::probe: probe description nosuch:::probe does not match any probes\n"
-    );
+    let error = "dtrace: a: invalid probe specifier nosuch:::probe: probe description nosuch:::probe does not match any probes\n\
+        dtrace: hint: there is no provider nosuch, and no program or module has registered probes: only the framework's own probes \
+        exist\n";
+    assert_eq!(err, error);
     let output = run(&["-a"]);
     assert!(text(&output).1.contains("support one kernel at a time"), "{output:?}");
     let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);

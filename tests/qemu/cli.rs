@@ -81,7 +81,8 @@ fn listing_reads_as_dtraces(arch: Arch) {
 
     let output = run(arch, &["-l", "-n", "proc:rk::exec-success"]);
     assert_eq!(stdout(&output), header);
-    let error = "dtrace: failed to match proc:rk::exec-success: No probe matches description\n";
+    let error = "dtrace: failed to match proc:rk::exec-success: No probe matches description\n\
+        dtrace: hint: -l -P proc lists the probes of proc\n";
     assert_eq!((&*stderr(&output), output.status.code()), (error, Some(0)));
 }
 
@@ -134,7 +135,8 @@ fn quiet_runs_say_nothing(arch: Arch) {
 fn descriptions_without_a_match(arch: Arch) {
     let output = run(arch, &["-n", "nosuch:::"]);
     let error = "dtrace: invalid probe specifier nosuch:::: probe description nosuch::: does not \
-                 match any probes\n";
+                 match any probes\n\
+                 dtrace: hint: there is no provider nosuch; the providers are proc\n";
     assert_eq!((stdout(&output), &*stderr(&output)), ("", error));
     assert_eq!(output.status.code(), Some(1));
 

@@ -196,7 +196,7 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     assert_eq!(machine.asked(&["stat"]).lines().count(), 1);
     let output = machine.dtrace(&["-l", "-P", "proc"]).output().unwrap();
     let error = "dtrace: failed to match proc:::: No probe matches description\n";
-    assert_eq!((output.status.code(), &*output.stderr), (Some(0), error.as_bytes()));
+    assert!(output.status.success() && output.stderr.starts_with(error.as_bytes()), "{output:?}");
 
     let file = module_file(arch).to_str().unwrap();
     assert_eq!(machine.asked(&["load", file]), format!("loaded {EXAMPLE}\n"));

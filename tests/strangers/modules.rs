@@ -115,11 +115,9 @@ fn illumoss_are_traced_by_every_route() {
 
     // A module without its companion, and each of them in a kernel of the other system.
     let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l", "-P", "hi_there"]);
-    assert_eq!(
-        err,
-        "dtrace: warning: hi_there has no probes: its companion, hi_there_dtrace, registers its provider, and is \
-         not loaded: load hi_there_dtrace, too\ndtrace: failed to match hi_there:::: No probe matches description\n"
-    );
+    let expected = "dtrace: warning: hi_there has no probes: its companion, hi_there_dtrace, registers its provider, and is \
+        not loaded: load hi_there_dtrace, too\ndtrace: failed to match hi_there:::: No probe matches description\n";
+    assert!(err.starts_with(expected), "{err}");
     let refused = |module: &Path, os: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.args(["dtrace", "-l", "--os", os, "--module"]).arg(module);

@@ -10,12 +10,10 @@ use dtrace_abi::Platform;
 use dtrace_compiler::disasm::Listing;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::program::Program;
-use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::{Source, Specifies};
 
 use super::error::{CompileError, DtraceError};
 use super::hint;
-use crate::client::Client;
 use crate::job::{Job, Text};
 use crate::render::Output;
 use crate::system::reason;
@@ -104,7 +102,7 @@ fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compi
     }
 }
 
-/// Returns the error of a program with its place and hints.
+/// Returns the error of a program with its source line and hints.
 fn failed(
     trace: &Trace,
     error: TraceError,
@@ -112,23 +110,13 @@ fn failed(
     text: &[u8],
 ) -> DtraceError {
     let TraceError::Program(error) = error else { return error.into() };
-    let similar = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
     let unmatched = hint::description(&error.message);
-    let functions = unmatched.and_then(|of| hint::functions(of, trace.kernel()));
-    let unmatched = unmatched.filter(|_| functions.is_none()).and_then(|description| {
-        // The error of the program is reported even if the kernel fails now.
-        // Does not send functions to the kernel (`--kernel`).
-        let all = |client: &mut Client| client.list(&Description::default().to_string());
-        let probes = trace.kernel().ask(all).unwrap_or_default();
-        hint::hint(description, &probes)
-    });
+    let unmatched = unmatched.and_then(|description| hint::of(description, trace.kernel()));
     // Messages about functions that the description matches and that cannot be traced.
     let complaints = trace.kernel().function_complaints();
-    let lines: Vec<String> =
-        error.frame(text).into_iter().chain(similar).chain(unmatched).chain(complaints).collect();
-    let frame = (!lines.is_empty()).then(|| lines.join("\n"));
-    let tagged = trace.options().error_tags;
-    Box::new(CompileError { what: what(), error, tagged, functions, frame }).into()
+    let hints = error.hint.clone().into_iter().chain(unmatched).chain(complaints).collect();
+    let (frame, tagged) = (error.frame(text), trace.options().error_tags);
+    Box::new(CompileError { what: what(), error, tagged, hints, frame }).into()
 }
 
 /// Reads a script or a library.

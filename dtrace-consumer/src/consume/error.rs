@@ -10,6 +10,7 @@ use crate::client::ClientError;
 use crate::output::OutputError;
 use crate::render::RenderError;
 use crate::trace::TraceError;
+use crate::transport::Peer;
 
 /// Why dtrace ends with status 1.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +110,28 @@ pub enum DtraceError {
 }
 
 impl DtraceError {
+    /// Returns the compiler's error, also if it is one of several kernels.
+    pub fn compile_error(&self) -> Option<&CompileError> {
+        match self {
+            Self::Compile(error) => Some(error),
+            Self::Host { error, .. } => error.compile_error(),
+            _ => None,
+        }
+    }
+
+    /// Returns hints how to correct the command line or the program. dtrace(1) prints none.
+    pub fn hints(&self) -> Vec<&str> {
+        match self {
+            Self::Compile(error) => error.hints.iter().map(String::as_str).collect(),
+            Self::Host { error, .. } => error.hints(),
+            Self::NoProgram => {
+                vec!["-n PROBE enables probes, -s FILE runs a script, -l lists probes"]
+            }
+            Self::Destructive => vec!["-w permits destructive actions"],
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns whether the peer closed the connection while the programs were enabled or started.
     pub(super) fn is_end_of_line(&self) -> bool {
         matches!(self, Self::Enable { error, .. } | Self::Go(error) if error.is_end_of_line())
@@ -119,7 +142,9 @@ impl DtraceError {
         let unanswered = match &self {
             Self::Enable { error: TraceError::Client(error), .. }
             | Self::Go(TraceError::Client(error))
-            | Self::Client(error) => matches!(error, ClientError::NoAnswer { .. }),
+            | Self::Client(error) => {
+                matches!(error, ClientError::NoAnswer { peer: Peer::Kernel, .. })
+            }
             _ => false,
         };
         if unanswered { Self::Silent(self.into()) } else { self }
@@ -171,13 +196,13 @@ pub struct CompileError {
     pub error: Box<Error>,
     /// Whether the error's tag is printed (`-x errtags`).
     pub tagged: bool,
-    /// A question about functions that the program may mean. It is part of the message.
-    pub functions: Option<String>,
+    /// How to correct the program: a similar name, the values of an option, why functions cannot be traced.
+    pub hints: Vec<String>,
     pub(super) frame: Option<String>,
 }
 
 impl CompileError {
-    /// Returns the source line with a mark under the error, and hints: for terminals.
+    /// Returns the source line with a mark under the error.
     pub fn frame(&self) -> Option<&str> {
         self.frame.as_deref()
     }
@@ -188,8 +213,7 @@ impl std::fmt::Display for CompileError {
         match self.tagged {
             true => write!(f, "{}: {}", self.what, self.error.with_tag()),
             false => write!(f, "{}: {}", self.what, self.error),
-        }?;
-        self.functions.as_ref().map_or(Ok(()), |functions| write!(f, "; {functions}"))
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use dtrace_abi::spec::{Field, pieces};
-use dtrace_compiler::closest;
 use dtrace_compiler::surroundings::Description;
+use dtrace_compiler::{closest, did_you_mean};
 
-use crate::client::Probe;
+use crate::client::{Client, Probe};
 use crate::kernel::Kernel;
 
 /// The framework's own providers.
@@ -26,8 +26,17 @@ pub(super) fn description(message: &str) -> Option<&str> {
     description.strip_suffix(" does not match any probes")
 }
 
+/// Returns a hint for a description that matches no probe of a kernel.
+pub(super) fn of(description: &str, kernel: &Kernel) -> Option<String> {
+    functions(description, kernel).or_else(|| {
+        // The caller reports an error even if the kernel fails now. Does not send functions to the kernel (`--kernel`).
+        let all = |client: &mut Client| client.list(&Description::default().to_string());
+        hint(description, &kernel.ask(all).unwrap_or_default())
+    })
+}
+
 /// Returns a question about the functions that a description may mean, which matches none.
-pub(super) fn functions(description: &str, kernel: &Kernel) -> Option<String> {
+fn functions(description: &str, kernel: &Kernel) -> Option<String> {
     let mut parts = pieces(description, Field::Name);
     let mut part = || parts.next().unwrap_or_default().to_owned();
     let (name, function, module, provider) = (part(), part(), part(), part());
@@ -37,11 +46,11 @@ pub(super) fn functions(description: &str, kernel: &Kernel) -> Option<String> {
     let Description { provider, module, name, .. } = &wanted;
     let each = similar.iter().map(|function| format!("{provider}:{module}:{function}:{name}"));
     let all = each.collect::<Vec<_>>().join(" or ");
-    (!all.is_empty()).then(|| format!("did you mean {all}?"))
+    (!all.is_empty()).then(|| did_you_mean(&all))
 }
 
 /// Returns a hint for a description that matches none of these probes.
-pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
+fn hint(description: &str, probes: &[Probe]) -> Option<String> {
     let (provider, rest) = description.split_once(':')?;
     let name = rest.rsplit(':').next()?;
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -78,9 +87,15 @@ pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
             probes.iter().filter(|probe| !is_literal(provider) || probe.provider == provider);
         probes.map(|probe| &*probe.name)
     };
-    match names().find(|other| *other == dashed) {
-        Some(found) => Some(format!("did you mean {found}?")),
-        None => closest(name, names()).map(|found| format!("did you mean {found}?")),
+    // If the name itself exists, the module or the function is wrong.
+    let other = names().find(|other| *other == dashed && *other != name);
+    let similar = other.map(String::from);
+    match similar.or_else(|| closest(name, names())) {
+        Some(found) => Some(did_you_mean(&found)),
+        None if is_literal(provider) => {
+            Some(format!("-l -P {provider} lists the probes of {provider}"))
+        }
+        None => None,
     }
 }
 
@@ -89,7 +104,7 @@ fn unknown_provider(provider: &str, providers: &BTreeSet<&str>) -> String {
     let declared: Vec<&str> =
         providers.iter().copied().filter(|provider| !OWN.contains(provider)).collect();
     if let Some(found) = closest(provider, providers.iter().copied()) {
-        return format!("did you mean provider {found}?");
+        return did_you_mean(&format!("provider {found}"));
     }
     match &declared[..] {
         [] => format!(
@@ -140,7 +155,10 @@ mod tests {
         says("pid42::main:entry", "pid$target:a.out:NAME:entry");
         says(":::tick-1x", "register_profile");
         says("profile:::profile-97", "register_profile");
-        for other in ["shop:::nothing-like-it", ":::", "shop*:::x*", "stock:::request_done"] {
+        says("shop:::nothing-like-it", "-l -P shop lists the probes of shop");
+        says("shop:x::request-done", "-l -P shop lists the probes of shop");
+        says("stock:::request_done", "-l -P stock lists the probes of stock");
+        for other in [":::nothing-like-it", ":::", "shop*:::x*"] {
             assert_eq!(hint(other, &probes()), None, "{other}");
         }
         assert_eq!(description("failed to resolve x: Unknown variable name"), None);

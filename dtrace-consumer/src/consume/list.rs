@@ -29,11 +29,13 @@ pub(super) fn list(
         let probes = trace.kernel().list(description)?;
         if probes.is_empty() {
             // This does not change the exit status (`list_stmt` in dtrace.c).
-            let functions = hint::functions(&description.to_string(), trace.kernel());
-            let functions = functions.map_or(String::new(), |functions| format!("; {functions}"));
+            let description = description.to_string();
             output.message(&format!(
-                "failed to match {description}: No probe matches description{functions}\n"
+                "failed to match {description}: No probe matches description\n"
             ))?;
+            if let Some(hint) = hint::of(&description, trace.kernel()) {
+                output.message(&format!("hint: {hint}\n"))?;
+            }
         }
         for probe in &probes {
             is_any_declared |= hint::is_declared(probe);

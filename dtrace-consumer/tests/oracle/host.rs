@@ -25,6 +25,9 @@ const STOPPED: i32 = 124;
 pub struct Run {
     pub out: String,
     pub err: String,
+    /// The hints that dtrace prints after an error; dtrace(1) prints none.
+    #[allow(dead_code, reason = "compared with the guide only")]
+    pub hints: Vec<String>,
     pub status: i32,
 }
 
@@ -37,10 +40,10 @@ struct Dtrace {
 
 /// Runs a case on a new kernel.
 pub fn run(case: &Case) -> Run {
-    let mut printed = Printed::default();
+    let (mut printed, mut hints) = (Printed::default(), Vec::new());
     let status = match Dtrace::try_parse_from(case.words()) {
         Ok(dtrace) => match dtrace.args.job() {
-            Ok(Some(job)) => trace(case, job, &mut printed),
+            Ok(Some(job)) => trace(case, job, &mut printed, &mut hints),
             Ok(None) => 0,
             Err(error) => {
                 printed.err.push_str(&format!("dtrace: {error}\n"));
@@ -52,10 +55,10 @@ pub fn run(case: &Case) -> Run {
             2
         }
     };
-    Run { out: String::from_utf8_lossy(&printed.out).into_owned(), err: printed.err, status }
+    Run { out: String::from_utf8_lossy(&printed.out).into_owned(), err: printed.err, hints, status }
 }
 
-fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
+fn trace(case: &Case, mut job: Job, printed: &mut Printed, hints: &mut Vec<String>) -> i32 {
     // The machine of the recordings had neither types of the kernel nor libraries.
     job.options.no_libraries = true;
     let folder = tempfile::tempdir().unwrap();
@@ -92,6 +95,7 @@ fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
         Ok(status) => status.into(),
         Err(error) => {
             printed.err.push_str(&format!("dtrace: {error}\n"));
+            hints.extend(error.hints().into_iter().map(String::from));
             1
         }
     };

@@ -3,8 +3,9 @@
 //! to the last line of output.
 //!
 //! `tests/data/oracle` contains the output of FreeBSD's dtrace(1). The programs, the command lines and the errors of the
-//! compiler are in `dtrace-compiler/tests/data/oracle`. A file `.ours` contains our output for a case in which FreeBSD's
-//! output is clearly wrong. [`LEFT_OUT`] lists the cases that cannot be compared, with the reasons.
+//! compiler are in `dtrace-compiler/tests/data/oracle`. A file `.ours` or `.ours-err` contains our output for a case in
+//! which FreeBSD's output is clearly wrong, or in which dtrace prints a hint. [`LEFT_OUT`] lists the cases that cannot be
+//! compared, with the reasons.
 
 mod case;
 mod host;
@@ -37,7 +38,7 @@ fn output_is_the_real_one() {
             continue;
         }
         count += 1;
-        let Run { out, err, status } = run(case);
+        let Run { out, err, status, .. } = run(case);
         let mut wrong = Vec::new();
         for (what, ours, theirs) in [("output", &out, &case.out), ("errors", &err, &case.err)] {
             if without_addresses(ours) != without_addresses(theirs) {

@@ -104,7 +104,7 @@ impl Workload for Idle {
     }
 }
 
-/// Returns the error with which dtrace(1) ends, or with `-l` what it prints on standard error.
+/// Returns the error with which dtrace(1) ends, with its hints in further lines, or with `-l` what it prints on standard error.
 pub fn error_of(subject: &Subject, text: &str, mode: Mode) -> String {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let target = Target { name: None, client, process: Some(subject.id()) };
@@ -112,7 +112,10 @@ pub fn error_of(subject: &Subject, text: &str, mode: Mode) -> String {
     let job = Job { programs, mode, target: i64::from(subject.id()), ..Job::default() };
     let mut shown = Shown::default();
     match consume::run_all(vec![target], &job, &Interrupt::new(), &mut Idle, &mut shown) {
-        Err(error) => error.to_string(),
+        Err(error) => {
+            let hints = error.hints().into_iter();
+            hints.fold(error.to_string(), |text, hint| format!("{text}\n{hint}"))
+        }
         Ok(_) => std::mem::take(&mut shown.0.lock().unwrap()[1]),
     }
 }

@@ -40,7 +40,8 @@ pub fn judge(suite: &Path, case: &Case, ended: &Ended) -> anyhow::Result<Verdict
     let mut printed = ended.out.clone();
     if !ended.err.is_empty() {
         printed.push_str("-- @@stderr --\n");
-        printed.push_str(&ended.err);
+        let is_hint = |line: &&str| line.starts_with("dtrace: hint: ");
+        printed.extend(ended.err.split_inclusive('\n').filter(|line| !is_hint(line)));
     }
     let program = suite.join(&case.program);
     let filter = program.with_extension("r.p");
