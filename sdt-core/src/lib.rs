@@ -11,6 +11,8 @@
 //! }
 //! ```
 //!
+//! Needs Rust 1.95 or later. A disabled probe is a nop on x86_64, aarch64 and riscv64; on other processors, it tests a flag.
+//!
 //! # What this is
 //!
 //! This crate is the part of the tracing system that is linked into the traced image: declarations, firing sites, and

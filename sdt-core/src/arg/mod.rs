@@ -7,7 +7,7 @@
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
 //! | pointers, references, `NonNull` to a type with a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
 //! | `&CStr` | one: `char *` | a string by `stringof(args[0])` |
-//! | `&str`, `&[u8]` | two: address and length | a [`string`](#text), `size_t`; on FreeBSD and illumos `char *`, `size_t` |
+//! | `&str`, `&[u8]` | two: address and length | a [`string`](#text) with a `?` for each zero byte, `size_t`; on FreeBSD and illumos `char *`, `size_t` |
 //! | `&[T]` | two: address and length, in elements | `T *`, `size_t` |
 //! | `Option` of a reference, a pointer or text | as without `Option` | 0 means `None` |
 //! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
