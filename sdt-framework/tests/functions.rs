@@ -6,7 +6,7 @@ mod common;
 use std::arch::global_asm;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use common::{Small, Threads, spec, with_memory};
@@ -86,6 +86,10 @@ struct Text {
     synchronised: AtomicUsize,
     /// The addresses that were offered and not withdrawn.
     offered: Mutex<BTreeSet<u64>>,
+    /// The addresses of jumps that have to stay.
+    jumps: Mutex<BTreeSet<u64>>,
+    /// Whether nothing can be stored.
+    is_locked: AtomicBool,
 }
 
 // SAFETY: stores go to text that the test has made writable; one thread at a time executes it.
@@ -98,6 +102,10 @@ unsafe impl Patcher for Text {
 
     fn synchronise(&self) {
         self.synchronised.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_writable(&self, _: usize, _: usize) -> bool {
+        !self.is_locked.load(Ordering::Relaxed)
     }
 }
 
@@ -130,6 +138,10 @@ unsafe impl FunctionText for Text {
         false
     }
 
+    fn holds_jump(&self, address: u64) -> bool {
+        self.jumps.lock().unwrap().contains(&address)
+    }
+
     fn withdraw(&self, address: u64) {
         self.offered.lock().unwrap().remove(&address);
     }
@@ -139,8 +151,12 @@ unsafe impl FunctionText for Text {
     }
 }
 
-static TEXT: Text =
-    Text { synchronised: AtomicUsize::new(0), offered: Mutex::new(BTreeSet::new()) };
+static TEXT: Text = Text {
+    synchronised: AtomicUsize::new(0),
+    offered: Mutex::new(BTreeSet::new()),
+    jumps: Mutex::new(BTreeSet::new()),
+    is_locked: AtomicBool::new(false),
+};
 
 /// Returns the addresses of the sites that the host knows.
 fn offered() -> BTreeSet<u64> {
@@ -485,6 +501,45 @@ fn sites_are_freed_after_the_text_is_synchronised_also_during_a_batch() {
         assert_ne!(synchronised(), before);
     });
     assert_eq!(text(), kernel.original);
+}
+
+/// Returns how many further sites there is room for.
+fn left(kernel: &Kernel) -> usize {
+    let tracer: &dyn Tracer = kernel.dtrace;
+    tracer.function_text().unwrap().1
+}
+
+/// A host that cannot restore the text of a site keeps the site until the next change.
+#[test]
+fn sites_that_had_to_stay_are_removed_later() {
+    let kernel = kernel();
+    let dtrace = kernel.dtrace;
+    let change = |while_enabled: &dyn Fn()| {
+        let consumer = dtrace.open().unwrap();
+        kernel.add(consumer, &[entry("twice", TWICE, PUSH)]);
+        assert_eq!(dtrace.enable(consumer, &spec("fbt:::")), Ok(1));
+        while_enabled();
+        dtrace.close(consumer).unwrap();
+    };
+    // A jump stays.
+    change(&|| _ = TEXT.jumps.lock().unwrap().insert(slide() + TWICE));
+    assert_eq!(left(&kernel), 7);
+    let consumer = dtrace.open().unwrap();
+    kernel.add(consumer, &[entry("leaf", LEAF, RET)]);
+    assert_eq!(left(&kernel), 6);
+    TEXT.jumps.lock().unwrap().clear();
+    kernel.add(consumer, &[entry("recursive", RECURSIVE, SUB_8)]);
+    assert_eq!(left(&kernel), 6);
+    dtrace.close(consumer).unwrap();
+    assert_eq!((left(&kernel), offered()), (8, BTreeSet::new()));
+    // A breakpoint stays, and is hit.
+    change(&|| TEXT.is_locked.store(true, Ordering::Relaxed));
+    TEXT.is_locked.store(false, Ordering::Relaxed);
+    assert_ne!(text(), kernel.original);
+    assert_eq!((call(TWICE, 3), left(&kernel)), (6, 7));
+    // Another consumer sends and enables the same site.
+    change(&|| assert_eq!((call(TWICE, 3), left(&kernel)), (6, 7)));
+    assert_eq!((text(), left(&kernel)), (&*kernel.original, 8));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use dtrace_abi::function::Window;
+use dtrace_consumer::ClientError;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_protocol::WhyNoFunction;
 
@@ -234,7 +235,7 @@ fn all_registers_are_kept() {
     subject.end();
 }
 
-/// Sends the entry of a function, or the instruction at this offset in it, with this window.
+/// Sends the entry of a function, or the instruction at this offset in it, with this window. Returns why it is refused.
 fn send(
     consumer: &mut Consumer,
     program: &Program,
@@ -242,6 +243,16 @@ fn send(
     offset: u64,
     window: Option<Window>,
 ) -> Option<WhyNoFunction> {
+    try_send(consumer, program, function, offset, window).unwrap()
+}
+
+fn try_send(
+    consumer: &mut Consumer,
+    program: &Program,
+    function: &str,
+    offset: u64,
+    window: Option<Window>,
+) -> Result<Option<WhyNoFunction>, ClientError> {
     let address = program.function(&[function]).start + offset;
     let length = dtrace_abi::function::x86_64::decode(&program.code(address, 15)).unwrap().length;
     let code = program.code(address, length.into());
@@ -250,8 +261,8 @@ fn send(
     let function = &*name;
     let offset = offset as u32;
     let site = FunctionSite { module, function, is_return, address, offset, code: &code, window };
-    let refused = consumer.0.functions(&program.build_id(), &[site]).unwrap();
-    refused.first().map(|(_, why)| *why)
+    let refused = consumer.0.functions(&program.build_id(), &[site])?;
+    Ok(refused.first().map(|(_, why)| *why))
 }
 
 /// A consumer claims windows into which the function jumps, or which are no windows.
@@ -411,6 +422,43 @@ fn sites_in_a_jump_of_another_consumer_are_forgotten() {
         });
         assert!(program.is_text_of(id));
     }
+    subject.end();
+}
+
+/// While a debugger is attached, jumps stay, also those of closed consumers. The sites in them stay, too, until the next change without a debugger.
+#[test]
+fn sites_in_a_jump_that_stays_are_removed_with_it() {
+    let program = Program::new();
+    let address = program.function(&["subject_steps"]).start;
+    let mut subject = Subject::new("jump-few");
+    let id = subject.id();
+    let mut last = Consumer::of(id);
+    last.0.open().unwrap();
+    let room = last.0.function_text().unwrap().left;
+    let mut jumps = Consumer::of(id);
+    jumps.0.open().unwrap();
+    let window = Some(Window { before: 0, after: 7 });
+    assert_eq!(send(&mut jumps, &program, "subject_steps", 0, window), None);
+    let spec = format!("pid{id}:a.out:subject_steps:entry");
+    assert_eq!(jumps.0.program(&consumer::program(&spec)).unwrap(), 1);
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    let debugger = Debugger::attach(id);
+    let mut inside = Consumer::of(id);
+    inside.0.open().unwrap();
+    let why = try_send(&mut inside, &program, "subject_steps", 1, None).unwrap_err().to_string();
+    assert!(why.contains("a debugger is attached, so jumps stay"), "{why}");
+    drop((inside, jumps));
+    while !last.0.list("pid*:::").unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(Program::text_of(id, address, 5), JUMP);
+    assert_eq!(last.0.function_text().unwrap().left, room - 2);
+    assert_eq!(subject.ask("doubled 100"), "1000");
+    drop(debugger);
+    assert_eq!(send(&mut last, &program, "subject_back", 0, None), None);
+    assert_eq!(last.0.function_text().unwrap().left, room - 1);
+    assert!(program.is_text_of(id));
+    drop(last);
     subject.end();
 }
 

@@ -93,8 +93,10 @@ impl From<ConsumerError> for FunctionError {
 }
 
 impl<H: Host> Control<H> {
-    /// Runs `add`, which adds sites, then enables their probes for the enablings that match them.
+    /// Runs `add`, which adds sites, then enables their probes for the enablings that match them. Before, makes room: removes the sites that
+    /// closed consumers had to leave.
     pub(crate) fn adding_functions<R>(&self, add: impl FnOnce() -> R) -> R {
+        self.remove_abandoned();
         self.functions.batch(|| self.providing(add))
     }
 

@@ -75,13 +75,21 @@ unsafe extern "C" fn destroy<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
 impl Table {
     /// Removes the sites of a probe, except those whose text could not be restored.
     pub(super) fn retire(&self, index: usize) {
-        self.sites.retire(index, |site| {
-            let is_kept = self.is_changed(site) && !self.is_replaced(site);
-            if !is_kept && self.sites.at(site.address()).count() == 1 {
-                self.text.withdraw(site.address());
-            }
-            is_kept
-        });
+        self.sites.retire(index, |site| !self.release(site));
+    }
+
+    /// Returns whether a site can be removed: its text is restored, or another site replaces it. If so, takes its offer back.
+    fn release(&self, site: &Site) -> bool {
+        let is_free = !self.is_changed(site) || self.is_replaced(site);
+        if is_free && self.sites.at(site.address()).count() == 1 {
+            self.text.withdraw(site.address());
+        }
+        is_free
+    }
+
+    /// Returns whether a site is in the table without a probe.
+    fn is_abandoned(&self, site: &Site) -> bool {
+        self.sites.probe(site.probe()).is_none()
     }
 
     /// Returns whether an enabled probe has a site at the address of this one.
@@ -197,18 +205,46 @@ impl<H: Host> Control<H> {
     pub(crate) fn remove_functions(&self, range: &Range<u64>) {
         let Some(table) = self.functions.get() else { return };
         let _tables = self.tables.lock();
+        let is_meant = |site: &Site| range.contains(&site.address());
         self.functions.batch(|| {
-            for (_, site) in table.sites.in_range(range) {
+            for site in table.sites.all().filter(|site| is_meant(site)) {
                 if table.is_changed(site) && table.is_writable(site) {
                     table.store(site, false);
                     self.functions.stored();
                 }
             }
         });
-        for (_, site) in table.sites.in_range(range) {
+        for site in table.sites.all().filter(|site| is_meant(site)) {
             table.text.withdraw(site.address());
         }
-        table.sites.retire_range(range);
+        self.remove_sites(table, is_meant);
+    }
+
+    /// Restores the text of sites whose consumers have closed while the host could not restore it, and removes these sites.
+    pub(super) fn remove_abandoned(&self) {
+        let Some(table) = self.functions.get() else { return };
+        let _tables = self.tables.lock();
+        if !table.sites.has_abandoned() {
+            return;
+        }
+        self.functions.batch(|| {
+            for site in table.sites.all().filter(|site| table.is_abandoned(site)) {
+                // The host removes jumps when it synchronises.
+                let has_breakpoint = table.is_changed(site)
+                    && !table.is_replaced(site)
+                    && !table.text.holds_jump(site.address());
+                if has_breakpoint && table.is_writable(site) {
+                    table.store(site, false);
+                }
+            }
+            self.functions.stored();
+        });
+        self.remove_sites(table, |site| table.is_abandoned(site) && table.release(site));
+    }
+
+    /// Removes the sites for which `which` is true. The framework is locked.
+    fn remove_sites(&self, table: &Table, which: impl Fn(&Site) -> bool) {
+        table.sites.retire_each(which);
         // Waits until no breakpoint handler reads the sites.
         self.hits.host.sync();
         table.sites.reclaim();

@@ -2,7 +2,6 @@
 //!
 //! Entries refer to each other by index plus one; 0 is none.
 
-use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use dtrace_abi::function::{MAX_LEN, Window};
@@ -114,7 +113,7 @@ impl Site {
         last & IS_RETURN != 0
     }
 
-    /// Returns the index of the site's probe.
+    /// Returns the index of the site's probe; of no probe if the site is abandoned.
     pub(super) fn probe(&self) -> usize {
         (self.probe.load(Ordering::Relaxed) as usize).wrapping_sub(1)
     }
@@ -154,6 +153,8 @@ struct Lists {
     retired: u32,
     free_probe: u32,
     left: usize,
+    /// The number of sites in the table without a probe.
+    abandoned: usize,
 }
 
 /// The sites and probes.
@@ -195,7 +196,8 @@ impl Sites {
             return None;
         };
         let first = count.min(1);
-        let lists = Lists { free_site: first, retired: 0, free_probe: first, left: sites };
+        let lists =
+            Lists { free_site: first, retired: 0, free_probe: first, left: sites, abandoned: 0 };
         Some(Self {
             sites: made.leak(),
             probes: probes.leak(),
@@ -259,6 +261,11 @@ impl Sites {
         self.with_lists(|lists| lists.left)
     }
 
+    /// Returns whether sites are in the table without a probe.
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.with_lists(|lists| lists.abandoned != 0)
+    }
+
     /// Takes a free probe, and returns its index.
     pub(super) fn take_probe(&self) -> Option<usize> {
         self.with_lists(|lists| {
@@ -314,6 +321,7 @@ impl Sites {
             if keep(site) {
                 site.sibling.store(0, Ordering::Relaxed);
                 site.probe.store(0, Ordering::Relaxed);
+                self.with_lists(|lists| lists.abandoned += 1);
                 link = next;
                 continue;
             }
@@ -332,12 +340,14 @@ impl Sites {
         });
     }
 
-    /// Returns the sites in the table whose address is in a range, each with its link.
-    pub(super) fn in_range<'s>(
-        &'s self,
-        range: &'s Range<u64>,
-    ) -> impl Iterator<Item = (u32, &'s Site)> {
-        let all = self.buckets.iter().flat_map(move |bucket| {
+    /// Returns the sites in the table.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Site> {
+        self.linked().map(|(_, site)| site)
+    }
+
+    /// Returns the sites in the table, each with its link.
+    fn linked(&self) -> impl Iterator<Item = (u32, &Site)> {
+        self.buckets.iter().flat_map(move |bucket| {
             let mut link = bucket.load(Ordering::Relaxed);
             core::iter::from_fn(move || {
                 let this = link;
@@ -346,23 +356,25 @@ impl Sites {
                 link = site.next.load(Ordering::Relaxed);
                 Some((this, site))
             })
-        });
-        all.filter(|(_, site)| range.contains(&site.address()))
+        })
     }
 
-    /// Removes the sites whose address is in a range from the table, and from their probes. Handlers may still read them until
+    /// Removes the sites for which `which` is true from the table, and from their probes. Handlers may still read them until
     /// [`reclaim`](Self::reclaim).
-    pub(super) fn retire_range(&self, range: &Range<u64>) {
-        for (link, site) in self.in_range(range) {
+    pub(super) fn retire_each(&self, which: impl Fn(&Site) -> bool) {
+        for (link, site) in self.linked().filter(|(_, site)| which(site)) {
             self.unlink(link, site);
-            if let Some(probe) = self.probe(site.probe()) {
-                let mut place = &probe.first;
-                while place.load(Ordering::Relaxed) != link
-                    && let Some(before) = self.site(place.load(Ordering::Relaxed))
-                {
-                    place = &before.sibling;
+            match self.probe(site.probe()) {
+                Some(probe) => {
+                    let mut place = &probe.first;
+                    while place.load(Ordering::Relaxed) != link
+                        && let Some(before) = self.site(place.load(Ordering::Relaxed))
+                    {
+                        place = &before.sibling;
+                    }
+                    place.store(site.sibling.load(Ordering::Relaxed), Ordering::Relaxed);
                 }
-                place.store(site.sibling.load(Ordering::Relaxed), Ordering::Relaxed);
+                None => self.with_lists(|lists| lists.abandoned -= 1),
             }
             self.retire_site(link, site);
         }
