@@ -1,12 +1,15 @@
 //! A damaged dump of a framework's memory: reading it ends and has bounded output, and `dtrace` shows the result without an
 //! error of its own. It executes no action of the programs in the dump.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;
+use dtrace_abi::postmortem::{CpuNote, Header, Note, Session, check};
+use dtrace_abi::reader::Reader;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
@@ -29,10 +32,23 @@ const CONFIG: Config = Config { providers: 2, probes: 4, ecbs: 8, consumers: 2, 
 /// A change of the dump.
 #[derive(Debug, Arbitrary)]
 struct Damage {
-    /// Words that are replaced. Places are counted from the header, or from the end of the tables, where the buffers are.
-    words: Vec<(u16, Value)>,
+    /// Whether the checksums of damaged structures are correct again.
+    is_sealed: bool,
+    /// Words that are replaced.
+    words: Vec<(Place, Value)>,
     /// The part of the dump that remains, in 256ths.
     cut: Option<u8>,
+}
+
+/// The position of a word.
+#[derive(Debug, Arbitrary)]
+enum Place {
+    /// In the header.
+    Header(u8),
+    /// In the description of the consumer: its session, its notes or those of the CPUs.
+    Session(u8),
+    /// Anywhere, counted from the header.
+    Any(u16),
 }
 
 /// The new value of a word.
@@ -41,7 +57,7 @@ enum Value {
     Any(u64),
     Small(u8),
     /// The value of another word.
-    Of(u16),
+    Of(Place),
     Flipped(u8),
 }
 
@@ -92,6 +108,61 @@ fn memory() -> &'static [u8] {
     })
 }
 
+/// The structures with checksums, in the sound dump.
+struct Sealed {
+    session: usize,
+    notes: Range<usize>,
+    cpus: Range<usize>,
+}
+
+impl Sealed {
+    /// Returns the structures of the only consumer.
+    fn of(memory: &[u8]) -> Self {
+        let header = Header::read(&mut Reader::new(memory)).expect("the memory has a header");
+        let sessions = (0..header.consumers as usize).filter_map(|consumer| {
+            let at = header.consumers_at as usize + 16 * consumer;
+            (word(memory, at) != 0).then(|| word(memory, at + 8) as usize)
+        });
+        let session = sessions.last().expect("the program was enabled");
+        let of = Session::read(&mut Reader::new(&memory[session..])).expect("it is whole");
+        let (notes, cpus) = (of.notes_at as usize, of.cpus_at as usize);
+        Self {
+            session,
+            notes: notes..notes + of.notes as usize * Note::SIZE,
+            cpus: cpus..cpus + header.cpus as usize * CpuNote::SIZE,
+        }
+    }
+
+    /// Returns the offset of a word.
+    fn place(&self, place: &Place) -> usize {
+        let words = |range: &Range<usize>| range.clone().step_by(8);
+        match place {
+            Place::Header(at) => usize::from(*at) % (Header::SIZE / 8) * 8,
+            Place::Session(at) => {
+                let session = self.session..self.session + Session::SIZE;
+                let all = words(&session).chain(words(&self.notes)).chain(words(&self.cpus));
+                all.clone().nth(usize::from(*at) % all.count()).expect("the session has words")
+            }
+            Place::Any(at) => usize::from(*at) % (BYTES / 8) * 8,
+        }
+    }
+
+    /// Corrects the checksums.
+    fn seal(&self, memory: &mut [u8]) {
+        let header = Header::read(&mut Reader::new(memory)).expect("it is as long as before");
+        memory[..Header::SIZE].copy_from_slice(&header.sealed().to_bytes());
+        let end = self.session + Session::SIZE - 8;
+        let parts = [self.session..end, self.notes.clone(), self.cpus.clone()];
+        let sum = check(parts.map(|part| &memory[part]));
+        memory[end..end + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Returns the word at an offset.
+fn word(memory: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(memory[at..at + 8].try_into().expect("a word"))
+}
+
 /// Runs the target.
 ///
 /// # Panics
@@ -99,20 +170,20 @@ fn memory() -> &'static [u8] {
 pub fn run(input: &[u8]) {
     let Ok(damage) = Damage::arbitrary_take_rest(Unstructured::new(input)) else { return };
     let mut bytes = memory().to_vec();
+    let sealed = Sealed::of(&bytes);
     let is_sound = damage.words.is_empty() && damage.cut.is_none();
-    for (at, value) in &damage.words {
-        let place = |at: u16| usize::from(at) % (BYTES / 8) * 8;
-        let word = |bytes: &[u8], at: u16| {
-            let at = place(at);
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word"))
-        };
+    for (place, value) in &damage.words {
+        let at = sealed.place(place);
         let value = match value {
             Value::Any(value) => *value,
             Value::Small(value) => (*value).into(),
-            Value::Of(other) => word(&bytes, *other),
-            Value::Flipped(bit) => word(&bytes, *at) ^ 1 << (bit % 64),
+            Value::Of(other) => word(&bytes, sealed.place(other)),
+            Value::Flipped(bit) => word(&bytes, at) ^ 1 << (bit % 64),
         };
-        bytes[place(*at)..][..8].copy_from_slice(&value.to_le_bytes());
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    if damage.is_sealed {
+        sealed.seal(&mut bytes);
     }
     bytes.truncate(BYTES / 256 * damage.cut.map_or(256, usize::from));
     let file = File::from(memfd_create("dump", MemfdFlags::CLOEXEC).expect("memory"));
@@ -141,5 +212,24 @@ pub fn run(input: &[u8]) {
                 traced.complaints
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealing_accepts_damage() {
+        let mut bytes = memory().to_vec();
+        let sealed = Sealed::of(&bytes);
+        sealed.seal(&mut bytes);
+        assert!(bytes == memory());
+        let is_whole =
+            |bytes: &[u8]| Header::read(&mut Reader::new(bytes)).is_ok_and(|of| of.is_whole());
+        bytes[sealed.place(&Place::Header(6))] ^= 1;
+        assert!(!is_whole(&bytes));
+        sealed.seal(&mut bytes);
+        assert!(is_whole(&bytes));
     }
 }
