@@ -40,6 +40,9 @@ const FORMAT: usize = 64;
 /// The names of arguments by provider and probe, of each module that declares such a probe.
 type ArgumentNames = HashMap<[String; 2], Vec<(String, Vec<Named>)>>;
 
+/// The arguments of a function, or why they are unknown.
+type Arguments = Result<Vec<Argument>, String>;
+
 /// A kernel, with a cache of its answers.
 #[derive(Debug)]
 pub struct Kernel {
@@ -169,6 +172,35 @@ impl Kernel {
         Ok(())
     }
 
+    /// Sends the functions of libraries that the process has loaded since the last call, as far as descriptions match them. Their probes join
+    /// the programs that are enabled.
+    ///
+    /// # Errors
+    /// The process refuses, or the process or the connection failed.
+    pub(crate) fn trace_new_libraries(&self) -> Result<(), ClientError> {
+        #[cfg(feature = "functions")]
+        if let Some(process) = self.process.borrow_mut().as_mut() {
+            self.ask(|client| process.send_new(client))?;
+        }
+        Ok(())
+    }
+
+    /// Notes for which types of arguments a clause with this description is compiled.
+    #[cfg(feature = "functions")]
+    fn note_typed(&self, of: &Description, functions: &[Arguments]) {
+        let Ok(spec) = Spec::parse(&of.to_string(), Field::Name) else { return };
+        let functions: Vec<_> = functions.iter().collect();
+        if let Some(kernel) = self.functions.borrow().as_ref() {
+            kernel.note_typed(spec.clone(), &functions);
+        }
+        if let Some(process) = self.process.borrow().as_ref() {
+            process.note_typed(spec, &functions);
+        }
+    }
+
+    #[cfg(not(feature = "functions"))]
+    const fn note_typed(&self, _: &Description, _: &[Arguments]) {}
+
     /// Sets the process ID of a kernel that is a process of this machine. The process's files provide names of functions that the
     /// process itself does not report: of libraries, and of inlined functions. If `$target` is this process, it becomes the number that
     /// the process has in its own pid namespace, as `pid` is in its programs.
@@ -189,12 +221,15 @@ impl Kernel {
         self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
     }
 
-    /// Returns messages, each once: that functions of the process have no names because a limit was reached, and that stacks are
-    /// short because the process was compiled without frame pointers.
+    /// Returns messages, each once: that functions of the process have no names because a limit was reached, that stacks are
+    /// short because the process was compiled without frame pointers, and that functions of new libraries are not traced.
     pub fn process_messages(&self) -> Vec<String> {
         let objects = self.objects.as_deref();
         let messages = objects.map(|of| [of.limit_message(), of.stack_message()]);
-        messages.into_iter().flatten().flatten().collect()
+        let messages = messages.into_iter().flatten().flatten();
+        #[cfg(feature = "functions")]
+        let messages = messages.chain(self.function_complaints());
+        messages.collect()
     }
 
     /// Sends requests to the kernel.
@@ -332,13 +367,13 @@ impl Kernel {
 
     /// Returns the arguments of a function's probe, or why they are unknown; `None` for other probes.
     #[cfg(feature = "functions")]
-    fn function_arguments(&self, probe: &Probe) -> Option<Result<Vec<Argument>, String>> {
+    fn function_arguments(&self, probe: &Probe) -> Option<Arguments> {
         let of_kernel = self.functions.borrow().as_ref().and_then(|of| of.arguments(probe));
         of_kernel.or_else(|| self.process.borrow().as_ref()?.arguments(probe))
     }
 
     #[cfg(not(feature = "functions"))]
-    const fn function_arguments(&self, _: &Probe) -> Option<Result<Vec<Argument>, String>> {
+    const fn function_arguments(&self, _: &Probe) -> Option<Arguments> {
         None
     }
 
@@ -477,7 +512,7 @@ impl Surroundings for Kernel {
         });
         let mut known = HashSet::new();
         let mut of_function: Option<ProbeInfo> = None;
-        let mut each = Vec::new();
+        let (mut each, mut typed) = (Vec::new(), Vec::new());
         for probe in probes.unwrap_or_default() {
             let Probe { module, provider, function, name, .. } = &probe;
             let is_function = self.is_function(&probe);
@@ -496,7 +531,9 @@ impl Surroundings for Kernel {
             let Some(mut info) = info else { continue };
             if is_function {
                 of_function = Some(info.clone());
-                match self.function_arguments(&probe) {
+                let arguments = self.function_arguments(&probe);
+                typed.extend(arguments.clone());
+                match arguments {
                     Some(Ok(arguments)) => info.arguments = arguments,
                     Some(Err(why)) => info.untyped = Some(why),
                     None => {}
@@ -504,6 +541,7 @@ impl Surroundings for Kernel {
             }
             each.push((description(&probe), info));
         }
+        self.note_typed(of, &typed);
         each
     }
 

@@ -83,6 +83,11 @@ impl Objects {
         Vec::new()
     }
 
+    /// Returns nothing.
+    pub(crate) const fn new_text_files(&self) -> Vec<TextFile> {
+        Vec::new()
+    }
+
     /// Reads no debug information.
     ///
     /// # Errors

@@ -58,8 +58,8 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
         return Some(
             "the provider pid has the probes entry and return of functions in a process that hosts sdt-process: \
              with -p PID, pid$target:a.out:NAME:entry. NAME is the whole path of a function, with a ? for each colon \
-             (shop??checksum) or with * (*checksum*); a.out may be the file name of a library; offsets in functions are not \
-             traced"
+             (shop??checksum) or with * (*checksum*); a.out may be the file name of a library, with -Z also of one that the process loads later; \
+             offsets in functions are not traced"
                 .to_owned(),
         );
     }
@@ -153,6 +153,7 @@ mod tests {
         says("syscall::open*:entry", "there is no provider syscall; the providers are shop, stock");
         says("io:::start", "the providers are shop, stock");
         says("pid42::main:entry", "pid$target:a.out:NAME:entry");
+        says("pid42:libplugin.so:run:entry", "with -Z also of one that the process loads later");
         says(":::tick-1x", "register_profile");
         says("profile:::profile-97", "register_profile");
         says("shop:::nothing-like-it", "-l -P shop lists the probes of shop");

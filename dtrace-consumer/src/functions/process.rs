@@ -25,7 +25,17 @@ pub struct ProcessFunctions {
     unread: Vec<TextFile>,
     files: Vec<ReadFile>,
     traced: Traced,
+    /// The descriptions of programs that can match functions.
+    asked: Vec<(Description, Spec)>,
+    /// The number of times that the process is asked whether it has loaded a file that is read now.
+    times: u8,
 }
+
+/// The reason for a file that is the copy of another one.
+const COPY: &str = "its build ID is that of another loaded file";
+
+/// The number of times that the process is asked whether it has loaded a file that it has mapped a moment ago.
+const LATE: u8 = 50;
 
 /// A file that is read.
 #[derive(Debug)]
@@ -37,6 +47,8 @@ struct ReadFile {
     file: TextFile,
     /// The functions that no description has matched yet.
     symbols: Vec<Symbol>,
+    /// The number of times that the process is asked whether it has loaded the file.
+    times: u8,
 }
 
 impl ProcessFunctions {
@@ -44,7 +56,7 @@ impl ProcessFunctions {
     pub fn new(id: u32, objects: Rc<Objects>) -> Self {
         let unread = objects.text_files();
         let traced = Traced::empty(format!("{PROVIDER}{id}"));
-        Self { objects, unread, files: Vec::new(), traced }
+        Self { objects, unread, files: Vec::new(), traced, asked: Vec::new(), times: 1 }
     }
 
     /// Returns whether a description can match functions.
@@ -62,24 +74,67 @@ impl ProcessFunctions {
         spec: &Spec,
         client: &mut Client,
     ) -> Result<(), ClientError> {
-        let Description { provider, module, .. } = description;
-        let means = |module_of_file: &str| {
-            let fields = format!("{provider}:{module}::");
-            Spec::parse(&fields, Field::Name).is_ok_and(|spec| {
-                let provider = self.traced.provider();
-                spec.matches([provider, module_of_file, "", ""].map(str::as_bytes))
-            })
-        };
-        let (meant, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.unread).into_iter().partition(|file| means(&file.module));
-        self.unread = others;
-        if !meant.is_empty() && self.files.is_empty() {
+        if !self.is_meant(description, None) {
+            return Ok(());
+        }
+        if self.asked.is_empty() {
             // Without the right to trace functions, no file is read.
             client.function_text()?;
         }
+        if !self.asked.iter().any(|(other, _)| other == description) {
+            self.asked.push((description.clone(), spec.clone()));
+        }
+        self.send_matching(description, spec, client)
+    }
+
+    /// Sends the functions of files that the process has mapped since the last call, as far as a description that was sent before matches
+    /// them.
+    ///
+    /// # Errors
+    /// The process or the connection failed.
+    pub(crate) fn send_new(&mut self, client: &mut Client) -> Result<(), ClientError> {
+        if self.asked.is_empty() {
+            return Ok(());
+        }
+        let new = self.objects.new_text_files();
+        if !self.traced.take_waiting() && new.is_empty() {
+            return Ok(());
+        }
+        self.unread.extend(new);
+        self.times = LATE;
+        let asked = std::mem::take(&mut self.asked);
+        let sent = asked.iter().try_for_each(|(of, spec)| self.send_matching(of, spec, client));
+        self.asked = asked;
+        sent
+    }
+
+    /// Returns whether a description can match functions of this process, and of a module.
+    fn is_meant(&self, of: &Description, module: Option<&str>) -> bool {
+        let pattern = module.map_or("", |_| &of.module);
+        let spec = Spec::parse(&format!("{}:{pattern}::", of.provider), Field::Name);
+        let names = [self.traced.provider(), module.unwrap_or_default(), "", ""];
+        spec.is_ok_and(|spec| spec.matches(names.map(str::as_bytes)))
+    }
+
+    fn send_matching(
+        &mut self,
+        description: &Description,
+        spec: &Spec,
+        client: &mut Client,
+    ) -> Result<(), ClientError> {
+        let unread = std::mem::take(&mut self.unread);
+        let (meant, others): (Vec<_>, Vec<_>) =
+            unread.into_iter().partition(|file| self.is_meant(description, Some(&file.module)));
+        self.unread = others;
         for file in meant {
             match self.read(&file) {
-                Ok(read) => self.files.push(read),
+                Ok(read) => match self.files.iter().find(|of| of.build_id == read.build_id) {
+                    None => self.files.push(read),
+                    // The process has loaded it before, and has unloaded it meanwhile.
+                    Some(known) if known.module == read.module => {}
+                    // The process would take the functions for those of the other file.
+                    Some(_) => self.traced.note_missing(COPY, &read.module),
+                },
                 Err(reason) => self.traced.note_missing(reason, &file.module),
             }
         }
@@ -100,9 +155,14 @@ impl ProcessFunctions {
                 text: file.text.clone(),
             };
             let types = || Types::new(file.architecture, origin());
-            self.traced.add(&file.build_id, functions, &file.module, types);
+            self.traced.add(&file.build_id, functions, &file.module, types, file.times);
         }
         self.traced.send(spec, client)
+    }
+
+    /// Notes the types of the arguments for which a clause is compiled: see [`Traced::note_typed`].
+    pub(crate) fn note_typed(&self, spec: Spec, functions: &[&Arguments]) {
+        self.traced.note_typed(spec, functions);
     }
 
     /// Reads a file.
@@ -116,7 +176,8 @@ impl ProcessFunctions {
         let Symbols { architecture, build_id, all: symbols } = symbols;
         let build_id = build_id.ok_or("the file has no build ID: link it with -Wl,--build-id")?;
         let (module, file, text) = (file.module.clone(), file.clone(), Rc::new(text));
-        Ok(ReadFile { module, build_id, architecture, text, file, symbols })
+        let times = self.times;
+        Ok(ReadFile { module, build_id, architecture, text, file, symbols, times })
     }
 
     /// Returns descriptions of functions that a description which matches none may mean.

@@ -28,6 +28,11 @@ pub struct Traced {
     named: RefCell<(Indexes, usize)>,
     /// The probes that a description has matched and that are not traced: how many, and the first one, for each reason.
     missing: BTreeMap<&'static str, (usize, String)>,
+    /// The descriptions of clauses that use the types of arguments, with the types for which the clauses are compiled; `None` if these
+    /// differ.
+    typed: RefCell<Vec<(Spec, Option<Arguments>)>>,
+    /// Whether functions wait for the kernel to load their file.
+    is_waiting: bool,
 }
 
 /// Indexes by the name of a function.
@@ -39,6 +44,16 @@ struct File {
     build_id: Vec<u8>,
     probes: Vec<Probe>,
     types: Types,
+    is_loaded: IsLoaded,
+}
+
+/// Whether the kernel has loaded a file.
+#[derive(Clone, Copy, Debug)]
+enum IsLoaded {
+    Yes,
+    /// Not yet, as far as is known. The kernel is still asked this many times.
+    Unknown(u8),
+    No,
 }
 
 impl File {
@@ -48,7 +63,7 @@ impl File {
         let origin = Origin::Kernel { path, build_id: build_id.clone(), bytes };
         let types = Types::new(functions.architecture, origin);
         let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
-        Self { build_id, probes, types }
+        Self { build_id, probes, types, is_loaded: IsLoaded::Yes }
     }
 }
 
@@ -80,6 +95,10 @@ impl Probe {
     }
 }
 
+const NOT_LOADED: &str =
+    "the dynamic linker has not loaded its file, or it is a function of the dynamic linker";
+/// The reason for functions of a library that was loaded after a clause was compiled for the types of other functions.
+const TYPED: &str = "a program that uses arguments by type was compiled for other functions, before the library was loaded; run dtrace again";
 const SEVERAL: &str = "several functions have this name, with different arguments";
 /// The reason for probes that the consumer itself does not send.
 const OBSTACLE: &str = "see the reason with dtrace --functions FILE";
@@ -170,7 +189,8 @@ impl Traced {
     /// Creates an empty set of functions for a provider.
     pub(super) fn empty(provider: String) -> Self {
         let named = (Indexes::new(), 0);
-        Self { provider, files: Vec::new(), named: named.into(), missing: BTreeMap::new() }
+        let (files, missing, typed) = (Vec::new(), BTreeMap::new(), RefCell::default());
+        Self { provider, files, named: named.into(), missing, typed, is_waiting: false }
     }
 
     /// Returns the name of the provider.
@@ -178,20 +198,23 @@ impl Traced {
         &self.provider
     }
 
-    /// Adds functions of a file, in this module. `types` prepares the types of the file.
+    /// Adds functions of a file, in this module. `types` prepares the types of the file. The process is asked so many times at most whether it has
+    /// loaded the file.
     pub(super) fn add(
         &mut self,
         build_id: &[u8],
         functions: Vec<Function>,
         module: &str,
         types: impl FnOnce() -> Types,
+        times: u8,
     ) {
         let probes = functions.into_iter().flat_map(|of| Probe::both(of, Some(module)));
         match self.files.iter_mut().find(|file| file.build_id == build_id) {
             Some(file) => file.probes.extend(probes),
             None => {
                 let (build_id, probes) = (build_id.to_vec(), probes.collect());
-                self.files.push(File { build_id, probes, types: types() });
+                let is_loaded = IsLoaded::Unknown(times);
+                self.files.push(File { build_id, probes, types: types(), is_loaded });
             }
         }
     }
@@ -265,17 +288,45 @@ impl Traced {
     /// The kernel or the connection failed.
     pub(crate) fn send(&mut self, spec: &Spec, client: &mut Client) -> Result<(), ClientError> {
         let mut missing = Vec::new();
-        for file in &mut self.files {
+        let Self { provider, files, typed, .. } = self;
+        let names = |of: &Probe| {
+            let name = if of.is_return { "return" } else { "entry" };
+            [&**provider, &of.name.module, &of.name.function, name].map(str::to_owned)
+        };
+        let matches =
+            |spec: &Spec, of: &Probe| spec.matches(names(of).each_ref().map(String::as_bytes));
+        for File { build_id, probes, types, is_loaded } in files {
+            let is_new = |probe: &Probe| !probe.is_sent && matches(spec, probe);
+            if !probes.iter().any(is_new) {
+                continue;
+            }
+            if let IsLoaded::Unknown(times) = is_loaded {
+                *is_loaded = match (client.knows_functions(build_id)?, *times) {
+                    (true, _) => IsLoaded::Yes,
+                    (false, ..2) => IsLoaded::No,
+                    (false, times) => IsLoaded::Unknown(times - 1),
+                };
+            }
+            if matches!(is_loaded, IsLoaded::Unknown(_)) {
+                self.is_waiting = true;
+                continue;
+            }
             let mut sites = Vec::new();
-            for probe in file.probes.iter_mut().filter(|probe| !probe.is_sent) {
-                let Name { module, function } = &probe.name;
-                let name = if probe.is_return { "return" } else { "entry" };
-                let names = [&self.provider, module, function, name];
-                if !spec.matches(names.map(str::as_bytes)) {
-                    continue;
-                }
+            for probe in probes.iter_mut().filter(|probe| is_new(probe)) {
                 probe.is_sent = true;
+                let Name { module, function } = &probe.name;
+                let of_clause = typed.get_mut().iter().find(|(spec, _)| matches(spec, probe));
+                let is_other = of_clause.is_some_and(|(_, arguments)| {
+                    let own = types.arguments(&probe.name, probe.address, probe.is_return);
+                    arguments.as_ref() != Some(&own)
+                });
                 match &probe.sites {
+                    Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
+                    Err(_) => missing.push((OBSTACLE, function.clone())),
+                    Ok(_) if matches!(is_loaded, IsLoaded::No) => {
+                        missing.push((NOT_LOADED, function.clone()));
+                    }
+                    Ok(_) if is_other => missing.push((TYPED, function.clone())),
                     Ok(all) => sites.extend(all.iter().map(|site| FunctionSite {
                         module,
                         function,
@@ -285,14 +336,12 @@ impl Traced {
                         code: site.code(),
                         window: site.window,
                     })),
-                    Err(Obstacle::NeverReturns | Obstacle::Handler) => {}
-                    Err(_) => missing.push((OBSTACLE, function.clone())),
                 }
             }
             if sites.is_empty() {
                 continue;
             }
-            for (index, why) in client.functions(&file.build_id, &sites)? {
+            for (index, why) in client.functions(build_id, &sites)? {
                 missing.push((reason(why), sites[index].function.to_owned()));
             }
         }
@@ -300,6 +349,19 @@ impl Traced {
             self.note_missing(reason, &function);
         }
         Ok(())
+    }
+
+    /// Returns whether functions wait for the kernel to load their file, and forgets it.
+    pub(super) fn take_waiting(&mut self) -> bool {
+        std::mem::take(&mut self.is_waiting)
+    }
+
+    /// Notes the types for which a clause with this description is compiled: those of these functions. The kernel receives no further
+    /// functions that the description matches and that have other types.
+    pub(crate) fn note_typed(&self, spec: Spec, functions: &[&Arguments]) {
+        let are_same = functions.windows(2).all(|two| two[0] == two[1]);
+        let arguments = functions.first().filter(|_| are_same).map(|first| (*first).clone());
+        self.typed.borrow_mut().push((spec, arguments));
     }
 
     /// Returns messages about probes that descriptions have matched and that are not traced, and forgets them.

@@ -36,10 +36,19 @@ impl Mapping {
     }
 }
 
-/// Reads the mappings of files, in the order of their addresses, as far as the memory permits.
-pub(super) fn read(process: &Path, meter: &Meter) -> Vec<Mapping> {
-    let mut all: Vec<Mapping> = Vec::new();
-    let Ok(file) = File::open(process.join("maps")) else { return all };
+/// The mappings of files, in the order of their addresses.
+#[derive(Debug, Default)]
+pub(super) struct Mappings {
+    pub all: Vec<Mapping>,
+    /// The memory that they are charged with, in bytes.
+    pub charged: u64,
+}
+
+/// Reads the mappings of files, as far as the memory permits.
+pub(super) fn read(process: &Path, meter: &Meter) -> Mappings {
+    let mut mappings = Mappings::default();
+    let Mappings { all, charged } = &mut mappings;
+    let Ok(file) = File::open(process.join("maps")) else { return mappings };
     for line in BufReader::new(file).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
@@ -52,9 +61,10 @@ pub(super) fn read(process: &Path, meter: &Meter) -> Vec<Mapping> {
         if !meter.keep(bytes as u64) {
             break;
         }
+        *charged += bytes as u64;
         all.push(found);
     }
-    all
+    mappings
 }
 
 /// Returns a mapping of a file, from a line of `/proc/PID/maps`.
@@ -116,9 +126,9 @@ mod tests {
     #[test]
     fn mappings_have_a_limit_of_memory() {
         let own = Path::new("/proc/self");
-        let all = read(own, &Meter::new(&Budget::default())).len();
+        let all = read(own, &Meter::new(&Budget::default())).all.len();
         let meter = Meter::new(&Budget::new(1000));
-        let some = read(own, &meter).len();
+        let some = read(own, &meter).all.len();
         assert!(some < all && meter.exceeded().is_some(), "{some} of {all}");
     }
 

@@ -23,7 +23,7 @@ mod text;
 mod unwind;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ use crate::budget::Budget;
 use dwarf::Debug;
 pub use dwarf::Line;
 use image::{Image, Parts, Unread};
-use mappings::{Identity, Mapping};
+use mappings::{Identity, Mapping, Mappings};
 use meter::{Exceeded, Meter};
 use part::Metered;
 #[cfg(feature = "functions")]
@@ -55,7 +55,9 @@ pub struct Objects {
     id: u32,
     /// The folder of the process below `/proc`.
     process: PathBuf,
-    mappings: Vec<Mapping>,
+    mappings: RefCell<Mappings>,
+    /// Mappings with text that do not exist any more, the last first: records may have their addresses.
+    unmapped: RefCell<VecDeque<Mapping>>,
     files: RefCell<HashMap<Identity, Option<Rc<Mapped>>>>,
     names: RefCell<(HashMap<u64, Names>, u64)>,
     meter: Rc<Meter>,
@@ -96,7 +98,8 @@ impl Objects {
         Self {
             id,
             // The process may exit before its records are shown.
-            mappings: mappings::read(&process, &meter),
+            mappings: mappings::read(&process, &meter).into(),
+            unmapped: RefCell::default(),
             process,
             files: RefCell::default(),
             names: RefCell::default(),
@@ -117,16 +120,23 @@ impl Objects {
     }
 
     /// Returns the file at an address, and the address in the file's own numbering.
-    fn find(&self, address: u64) -> Option<(&Mapping, Rc<Mapped>, u64)> {
-        let before = self.mappings.partition_point(|of| of.addresses.start <= address);
-        let mapping = self.mappings.get(before.checked_sub(1)?)?;
-        mapping.addresses.contains(&address).then_some(())?;
-        let file = self.file(mapping)?;
+    fn find(&self, address: u64) -> Option<(Mapping, Rc<Mapped>, u64)> {
+        let mapping = self.mapping(address)?;
+        let file = self.file(&mapping)?;
         let offset = (address - mapping.addresses.start).checked_add(mapping.offset)?;
         let mut segments = file.file.image.segments.iter();
         let (range, start) = segments.find(|(range, _)| range.contains(&offset))?;
         let own = start.checked_add(offset - range.start)?;
         Some((mapping, file, own))
+    }
+
+    /// Returns the mapping at an address.
+    fn mapping(&self, address: u64) -> Option<Mapping> {
+        let contains = |of: &&Mapping| of.addresses.contains(&address);
+        let Mappings { all, .. } = &*self.mappings.borrow();
+        let before = all.partition_point(|of| of.addresses.start <= address);
+        let mapping = before.checked_sub(1).and_then(|before| all.get(before)).filter(contains);
+        mapping.or(self.unmapped.borrow().iter().find(contains)).cloned()
     }
 
     fn file(&self, mapping: &Mapping) -> Option<Rc<Mapped>> {
@@ -285,7 +295,7 @@ mod tests {
     #[test]
     fn functions_of_the_c_library_have_names() {
         let objects = Objects::new(std::process::id(), &Budget::default());
-        let mappings = objects.mappings.clone();
+        let mappings = objects.mappings.borrow().all.clone();
         let library =
             |of: &&Mapping| of.module().starts_with("libc.") || of.module().starts_with("libc-");
         let mut parts = mappings.iter().filter(library).peekable();

@@ -81,7 +81,7 @@ impl Objects {
     fn keeps_frame_pointer(&self, frame: u64) -> Option<bool> {
         // A return address may belong to the next function, so the call before it is looked up.
         let (mapping, _, own) = self.find(frame.checked_sub(1)?)?;
-        let program = self.stacks.program.get_or_init(|| self.read_program(mapping)).as_ref();
+        let program = self.stacks.program.get_or_init(|| self.read_program(&mapping)).as_ref();
         let (identity, unwind) = program?;
         (mapping.file == *identity).then(|| unwind.keeps_frame_pointer(own)).flatten()
     }
@@ -89,9 +89,13 @@ impl Objects {
     fn read_program(&self, any: &Mapping) -> Option<(Identity, Unwind)> {
         let path = std::fs::read_link(self.process.join("exe")).ok()?;
         let is_program = |of: &&Mapping| path.to_str() == Some(&*of.path);
-        let mapping = [any].into_iter().chain(&self.mappings).find(is_program)?;
+        let mapping = {
+            let mappings = self.mappings.borrow();
+            [any].into_iter().chain(&mappings.all).find(is_program)?.clone()
+        };
         let budget = self.meter.budget();
-        let image = image::read(&self.process, mapping, self.meter.limits(), Parts::Unwind).ok()?;
+        let image =
+            image::read(&self.process, &mapping, self.meter.limits(), Parts::Unwind).ok()?;
         self.meter.keep_file(image.charged());
         // The unwind tables have limits of their own.
         let meter = Rc::new(Meter::with_steps(budget, STEPS));

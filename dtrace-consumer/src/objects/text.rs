@@ -2,10 +2,13 @@
 
 use super::Objects;
 use super::image::{self, Image, Parts, Unread};
-use super::mappings::Mapping;
+use super::mappings::{self, Mapping};
 
 /// The name of the program's file in descriptions, as in DTrace's `pid` provider.
 const PROGRAM: &str = "a.out";
+
+/// The greatest number of unmapped files whose names are kept.
+const UNMAPPED: usize = 256;
 
 /// A file of the process with text.
 #[derive(Clone, Debug)]
@@ -32,7 +35,7 @@ impl Objects {
         let program = std::fs::read_link(self.process.join("exe")).ok();
         let program = program.as_deref().and_then(|path| path.to_str());
         let mut all: Vec<TextFile> = Vec::new();
-        for mapping in self.mappings.iter().filter(|of| of.is_text) {
+        for mapping in self.mappings.borrow().all.iter().filter(|of| of.is_text) {
             if all.iter().any(|known| known.mapping.file == mapping.file) {
                 continue;
             }
@@ -42,6 +45,46 @@ impl Objects {
         }
         all.sort_by_key(|file| file.module != PROGRAM);
         all
+    }
+
+    /// Reads the mappings again, and returns the files with text that are mapped since the last time. The process may have mapped some of them
+    /// earlier, and unmapped them meanwhile.
+    pub(crate) fn new_text_files(&self) -> Vec<TextFile> {
+        let before = self.text_files();
+        if !self.refresh() {
+            return Vec::new();
+        }
+        let key = |of: &TextFile| {
+            let Mapping { file, addresses, path, .. } = &of.mapping;
+            (*file, addresses.start, path.clone())
+        };
+        let is_new = |file: &TextFile| before.iter().all(|other| key(other) != key(file));
+        self.text_files().into_iter().filter(is_new).collect()
+    }
+
+    /// Reads the mappings again. Returns whether they differ.
+    fn refresh(&self) -> bool {
+        let mut known = self.mappings.borrow_mut();
+        self.meter.release(known.charged);
+        let now = mappings::read(&self.process, &self.meter);
+        // After the end of the process, its addresses keep their names.
+        if now.all.is_empty() || now.all == known.all {
+            self.meter.release(now.charged);
+            self.meter.keep(known.charged);
+            return false;
+        }
+        let (_, names) = std::mem::take(&mut *self.names.borrow_mut());
+        self.meter.release(names);
+        let before = std::mem::replace(&mut *known, now).all;
+        let is_unmapped = |of: &Mapping| {
+            let all = &known.all;
+            let same = all.binary_search_by_key(&of.addresses.start, |of| of.addresses.start);
+            of.is_text && same.map_or(true, |at| all[at] != *of)
+        };
+        let mut unmapped = self.unmapped.borrow_mut();
+        before.into_iter().filter(is_unmapped).for_each(|of| unmapped.push_front(of));
+        unmapped.truncate(UNMAPPED);
+        true
     }
 
     /// Reads a file.

@@ -29,6 +29,10 @@ const QUICK: Duration = Duration::from_secs(2);
 /// Time between two checks of the timers. A timer counts as late after two seconds.
 const TIMERS: Duration = Duration::from_secs(3);
 
+/// Shortest time between two searches for new libraries; and the part of the time that the searches take at most, as its reciprocal.
+const LIBRARIES: Duration = Duration::from_millis(100);
+const SHARE: u32 = 100;
+
 /// The options for sizes of buffers, as messages name them.
 const BUFFERS: [(OptionId, &str); 4] = [
     (OptionId::Bufsize, "buffer size"),
@@ -139,6 +143,10 @@ pub struct Running {
     unrecorded: Unrecorded,
     /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
     timers: Option<Instant>,
+    /// The last search for new libraries.
+    libraries: Timer,
+    /// The time between two searches.
+    search: Duration,
 }
 
 impl Running {
@@ -174,6 +182,8 @@ impl Running {
             abandoned: false,
             unrecorded: Unrecorded::default(),
             timers: None,
+            libraries: Timer::default(),
+            search: LIBRARIES,
         }
     }
 
@@ -213,6 +223,17 @@ impl Running {
                 "profile-N does not sample {unsampled} of the threads: they block its signal, have a seccomp filter of their own, or get no timer from the system\n"
             ))?;
         }
+        Ok(())
+    }
+
+    /// Traces functions of libraries that the process has loaded since the last search.
+    fn trace_new_libraries(&mut self) -> Result<(), TraceError> {
+        if !self.libraries.now(self.search, false) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        self.kernel.trace_new_libraries()?;
+        self.search = LIBRARIES.max(begin.elapsed().saturating_mul(SHARE));
         Ok(())
     }
 
@@ -377,6 +398,7 @@ impl Running {
         let over = self.is_over();
         if !over {
             self.report_timers(sink)?;
+            self.trace_new_libraries()?;
         }
         // Buffers with the policies ring and fill are read at the end.
         if !over && self.policy().is_some_and(|policy| policy != BufPolicy::Switch) {

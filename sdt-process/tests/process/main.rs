@@ -6,6 +6,7 @@ mod constants;
 mod consumer;
 mod functions;
 mod harm;
+mod late;
 mod program;
 mod sampling;
 mod stacks;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dtrace_consumer::client::CHANNEL;
 use dtrace_consumer::compiler::Source;
@@ -58,8 +58,15 @@ impl Output for Shown {
 
 /// Connects to a subject, and compiles a program for it.
 fn compile(subject: &Subject, text: &str) -> Result<(Trace, Program), TraceError> {
+    compile_with(Options::default(), subject, text)
+}
+
+fn compile_with(
+    mut options: Options,
+    subject: &Subject,
+    text: &str,
+) -> Result<(Trace, Program), TraceError> {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
-    let mut options = Options::default();
     options.set("quiet", None).unwrap();
     options.set("bufsize", Some("1m")).unwrap();
     options.set("aggsize", Some("256k")).unwrap();
@@ -75,6 +82,50 @@ pub fn start(subject: &Subject, text: &str) -> Running {
     let (mut trace, program) = compile(subject, text).unwrap();
     assert_ne!(trace.enable(&program).unwrap(), 0);
     trace.go().unwrap()
+}
+
+/// A running program whose probes may appear later, as with `dtrace -Z`.
+pub struct Early {
+    running: Running,
+    shown: Shown,
+    sink: Text<Shown>,
+}
+
+impl Early {
+    pub fn start(subject: &Subject, text: &str) -> Self {
+        let mut options = Options::default();
+        options.set("zdefs", None).unwrap();
+        let (mut trace, program) = compile_with(options, subject, text).unwrap();
+        trace.enable(&program).unwrap();
+        let shown = Shown::default();
+        let sink = Text::new(shown.clone());
+        Self { running: trace.go().unwrap(), shown, sink }
+    }
+
+    /// Works until a condition of the messages is true.
+    pub fn until(&mut self, mut is_reached: impl FnMut(&str) -> bool) {
+        let begin = Instant::now();
+        loop {
+            assert!(!self.running.work(&mut self.sink).unwrap());
+            for message in self.running.kernel().process_messages() {
+                self.shown.message(&message).unwrap();
+            }
+            let said = self.shown.0.lock().unwrap()[1].clone();
+            if is_reached(&said) {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{said}");
+            std::thread::sleep(self.running.pause());
+        }
+    }
+
+    /// Stops the program. Returns its output, and its messages.
+    pub fn end(mut self) -> [String; 2] {
+        self.running.stop().unwrap();
+        let [shown, said] = all(self.running);
+        let [before, said_before] = std::mem::take(&mut *self.shown.0.lock().unwrap());
+        [before + &shown, said_before + &said]
+    }
 }
 
 /// Returns the error of a program that cannot be enabled.

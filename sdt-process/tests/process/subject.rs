@@ -3,6 +3,7 @@
 
 mod forks;
 mod functions;
+mod late;
 mod pages;
 mod sampling;
 mod sandbox;
@@ -330,6 +331,12 @@ fn obey(mut process: Option<Process>) {
             "doubled" => answer(format_args!("{}", windows::doubled(number(words.get(1))))),
             "kept" => answer(format_args!("{}", windows::kept(number(words.get(1))))),
             "unwound" => answer(format_args!("{}", functions::unwound(number(words.get(1))))),
+            "load" => {
+                late::load(words[1]);
+                answer(format_args!("loaded"));
+            }
+            "run" => answer(format_args!("{}", late::call(words[2], number(words.get(1))))),
+            "close" => answer(format_args!("{}", late::close(words[1]))),
             "drive" => answer(format_args!("{}", typed::drive(words[1]))),
             "spawned" => answer(format_args!("{}", functions::spawned(number(words.get(1))))),
             "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),
