@@ -88,7 +88,7 @@ unsafe impl Framework for SiteFramework {
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS], borrows: Borrows) {
         let here = own_stack::stack_pointer();
         // This check runs before any function with a large frame is called: the stack may be nearly full.
-        let Some(room) = slots::room_keeping_errno() else { return self.0.count_stray() };
+        let Some(room) = slots::room() else { return self.0.count_stray() };
         // SAFETY: the note is dropped before this function returns. Until then the words exist, and the ranges of `borrows` can be read, by
         // the contract of `Framework::hit`.
         let arguments = unsafe { Arguments::new(args, borrows) };

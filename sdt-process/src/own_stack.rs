@@ -55,6 +55,22 @@ pub(crate) fn stack_pointer() -> usize {
     pointer
 }
 
+/// Returns the thread pointer of this thread, from which the C library finds its thread-local variables.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: copies the thread pointer and touches nothing else. On x86_64, the word to which it points holds its own address.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, fs:0", out(reg) pointer, options(readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        asm!("mv {}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
+}
+
 /// Returns whether all these bytes are above the stack pointer and proved to be this thread's stack, so that loads can read them until the
 /// caller returns. Probe context.
 pub(crate) fn contains(address: usize, length: usize) -> bool {

@@ -26,6 +26,7 @@ use sdt_framework::kernel::Kernel;
 
 use crate::borrowed::Arguments;
 use crate::clock;
+use crate::errno::Errno;
 use crate::hit::{self, Hit};
 use crate::lock::Lock;
 use crate::memory;
@@ -195,19 +196,11 @@ impl Slots {
     }
 }
 
-/// Returns the stack of this thread if there is room on it to record a hit. Probe context.
-fn room() -> Option<Room> {
+/// Returns the stack of this thread if there is room on it to record a hit, and leaves `errno` as it was. Probe context.
+#[inline]
+pub(crate) fn room() -> Option<Room> {
     // The thread that fires timers runs no signal handlers of the program, so it needs no check.
     if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() }
-}
-
-/// Returns the stack of this thread if there is room on it to record a hit, and leaves `errno` as it was. Probe context.
-pub(crate) fn room_keeping_errno() -> Option<Room> {
-    let place = Errno::here();
-    let errno = place.get();
-    let room = room();
-    place.set(errno);
-    room
 }
 
 /// Sleeps for [`SLEEP`], so that threads with slots can run. A signal may end the sleep early.
@@ -218,26 +211,6 @@ fn sleep() {
     let rest = std::ptr::null_mut::<libc::timespec>();
     // SAFETY: the kernel reads `SLEEP`, a constant, and writes nothing, as `rest` is null.
     unsafe { libc::syscall(libc::SYS_nanosleep, &SLEEP, rest) };
-}
-
-/// The address of this thread's `errno`.
-pub(crate) struct Errno(*mut libc::c_int);
-
-impl Errno {
-    pub(crate) fn here() -> Self {
-        // SAFETY: returns the address of a thread-local variable.
-        Self(unsafe { libc::__errno_location() })
-    }
-
-    pub(crate) fn get(&self) -> libc::c_int {
-        // SAFETY: `here` got the address in this thread, since `Errno` is not `Send`.
-        unsafe { *self.0 }
-    }
-
-    pub(crate) fn set(&self, errno: libc::c_int) {
-        // SAFETY: `here` got the address in this thread, since `Errno` is not `Send`.
-        unsafe { *self.0 = errno };
-    }
 }
 
 impl Slot {

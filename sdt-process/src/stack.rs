@@ -23,8 +23,9 @@ use std::sync::OnceLock;
 use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
 use crate::borrowed::Arguments;
+use crate::errno::Errno;
 use crate::sampling::Registers;
-use crate::{hit, image, memory, own_stack, raw_load};
+use crate::{hit, image, memory, own_stack, raw_load, rseq};
 
 /// The largest number of frames that are counted.
 pub(crate) const DEEPEST: usize = 256;
@@ -254,18 +255,63 @@ enum Alternate {
     Unknown,
 }
 
+/// The alternate stack of a thread, as the kernel reported it last while the thread was not on it.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Its bounds; both 0 if the thread had none.
+    start: usize,
+    end: usize,
+    /// Whether the kernel disarms it while a handler runs on it, and then reports that the thread has none (`SS_AUTODISARM`).
+    disarms: bool,
+}
+
+impl Seen {
+    const NONE: Self = Self { start: 0, end: 0, disarms: false };
+
+    const fn range(self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// Returns whether the kernel always reports whether the thread is on this stack.
+    const fn is_plain(self) -> bool {
+        self.end != 0 && !self.disarms
+    }
+}
+
 thread_local! {
-    /// The alternate stack of this thread as seen last, if the kernel disarms it while a handler runs on it (SS_AUTODISARM). Neither
-    /// allocated nor dropped, so signal handlers can use it.
-    static DISARMED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    /// The alternate stack of this thread as seen last. Neither allocated nor dropped, so signal handlers can use it.
+    static SEEN: Cell<Seen> = const { Cell::new(Seen::NONE) };
 }
 
 /// `SS_AUTODISARM` (Linux, `include/uapi/linux/signal.h`).
 const AUTODISARM: libc::c_int = 1 << 31;
 
-/// Returns whether this thread, whose stack pointer is near `here`, runs on an alternate stack. Each hit asks the kernel, as the program
-/// may change its alternate stack at any time.
+/// Returns whether this thread, whose stack pointer is near `here`, runs on an alternate stack.
+///
+/// The program may change its alternate stack at any time, so only the kernel knows. If it reports that the thread is not on its stack,
+/// the thread gets a [mark](rseq). While the mark remains, no signal has interrupted the thread. So the thread is on that stack only if
+/// its stack pointer is there: a coroutine that a signal handler has begun may continue. If the program has replaced the stack meanwhile, and
+/// continues a coroutine on the new one, this is a stack like that of any coroutine, whose limits are not known.
+///
+/// A thread without an alternate stack gets no mark: it may have one that the kernel has disarmed, and this function notices such a stack
+/// only before the signal.
+#[inline(always)]
 fn alternate(here: usize) -> Alternate {
+    let Seen { start, end, .. } = SEEN.get();
+    let is_doubtful = (start.saturating_sub(NEEDED)..end).contains(&here);
+    if rseq::is_marked() && !is_doubtful {
+        return Alternate::Out;
+    }
+    let place = Errno::here();
+    let errno = place.get();
+    let answer = asked(here);
+    place.set(errno);
+    answer
+}
+
+/// Asks the kernel whether this thread runs on an alternate stack.
+#[cold]
+fn asked(here: usize) -> Alternate {
     // SAFETY: all zeros are a valid `stack_t`.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
     // SAFETY: writes `stack` and changes nothing else; async-signal-safe (POSIX).
@@ -273,23 +319,50 @@ fn alternate(here: usize) -> Alternate {
         return Alternate::Unknown;
     }
     let start = stack.ss_sp.addr();
-    let range = start..start.saturating_add(stack.ss_size);
+    let end = start.saturating_add(stack.ss_size);
     if stack.ss_flags & libc::SS_ONSTACK != 0 {
+        return Alternate::In(start..end);
+    }
+    let mut seen = SEEN.get();
+    if stack.ss_flags & libc::SS_DISABLE == 0 {
+        seen = Seen { start, end, disarms: stack.ss_flags & AUTODISARM != 0 };
+    } else if seen.is_plain() {
+        // The program has no alternate stack any more, or has replaced it by one that is disarmed now.
+        if let Some(disarmed) = disarmed(here) {
+            return Alternate::In(disarmed);
+        }
+        seen = Seen::NONE;
+    }
+    let range = seen.range();
+    if range.contains(&here) || has_overflown(&range, here) {
         return Alternate::In(range);
     }
-    let range = if stack.ss_flags & libc::SS_DISABLE == 0 {
-        let disarms = stack.ss_flags & AUTODISARM != 0;
-        DISARMED.set(if disarms { (range.start, range.end) } else { (0, 0) });
-        range
-    } else {
-        let (start, end) = DISARMED.get();
-        start..end
-    };
-    if range.contains(&here) || has_overflown(&range, here) {
-        Alternate::In(range)
-    } else {
-        Alternate::Out
+    // A signal handler that interrupts this function may be on an alternate stack, but it has returned when this function continues.
+    SEEN.set(seen);
+    if seen.is_plain() {
+        rseq::mark();
     }
+    Alternate::Out
+}
+
+/// The part of a disarmed stack in bytes, above the stack pointer, in which the frame of the signal is searched.
+const SEARCHED: usize = 64 << 10;
+
+/// Returns the disarmed alternate stack on which a handler runs whose stack pointer is near `here`. The frame of the signal is on this stack,
+/// and contains the description of the stack (`uc_stack`).
+#[cold]
+fn disarmed(here: usize) -> Option<Range<usize>> {
+    memory::begin_hit();
+    let first = here.next_multiple_of(WORD);
+    (first..first.saturating_add(SEARCHED))
+        .step_by(WORD)
+        .map_while(|at| Some((at, memory::words(at)?)))
+        .find_map(|(at, [start, flags, size]): (usize, [usize; 3])| {
+            let range = start..start.checked_add(size)?;
+            // The field is half a word, and the rest of the word is undefined.
+            let is_disarmed = flags as libc::c_int & !libc::SS_ONSTACK == AUTODISARM;
+            (is_disarmed && range.contains(&here) && range.contains(&at)).then_some(range)
+        })
 }
 
 /// Returns whether a thread at `here` has probably overflown an alternate stack: `here` is just below it, and the kernel reports that
@@ -320,7 +393,8 @@ impl Room {
 
 /// Returns the stack if there is room on it to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program
 /// or overwrites other memory. The limits of other stacks are not known. If the kernel does not tell whether this is an alternate stack,
-/// there is no room. Probe context.
+/// there is no room. Leaves `errno` as it was. Probe context.
+#[inline]
 pub(crate) fn room() -> Option<Room> {
     let here = own_stack::stack_pointer();
     match alternate(here) {

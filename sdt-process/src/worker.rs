@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use crate::breakpoint::RAISED;
 use crate::server::Ready;
 use crate::state::{self, GRACE};
-use crate::{sampling, shutdown, stack_block};
+use crate::{rseq, sampling, shutdown, stack_block};
 
 /// The worker thread, as `start` sees it.
 pub(crate) struct Worker {
@@ -57,6 +57,7 @@ pub(crate) fn spawn() -> io::Result<Worker> {
 fn run(waits: Sender<()>, ends: u64) {
     let mut waits = Some(waits);
     stack_block::prepare();
+    rseq::prepare();
     sampling::note_worker();
     #[cfg(target_arch = "x86_64")]
     crate::function::note_server();

@@ -92,7 +92,7 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
     let mut registers = frame::registers(context);
     if let Some(dtrace) = framework() {
         let _handler = Handler::begin();
-        let room = if is_nested { None } else { slots::room_keeping_errno() };
+        let room = if is_nested { None } else { slots::room() };
         // If another thread removed the site meanwhile, the registers stay unchanged: the code continues at the
         // original instruction.
         match room {
@@ -119,7 +119,7 @@ pub(super) unsafe extern "C" fn record_jump(saved: *const Saved) {
         // A function that the recording calls.
         return dtrace.count_stray();
     }
-    match slots::room_keeping_errno() {
+    match slots::room() {
         Some(room) => {
             // SAFETY: by the contract of this function.
             let registers = unsafe { &*saved }.registers();

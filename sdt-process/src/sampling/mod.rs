@@ -37,7 +37,8 @@ use std::time::{Duration, Instant};
 
 use sdt_framework::Dtrace;
 
-use crate::slots::{Errno, Slots};
+use crate::errno::Errno;
+use crate::slots::Slots;
 use crate::stack::{Note, Room};
 use crate::{hit, identity, memory, sandbox, stack_block, text, threads};
 use refused::Unsampled;

@@ -370,6 +370,63 @@ fn stacks_that_become_alternate_ones_are_not_overflown() {
     }
 }
 
+/// Hits outside of an alternate stack just before a signal prove nothing about the hits of the handler: also if the stack was replaced
+/// meanwhile, if another coroutine runs, and if a handler does not return.
+#[test]
+fn hits_outside_of_an_alternate_stack_prove_nothing_about_a_handler() {
+    const AUTODISARM: u64 = 1 << 31;
+    // SAFETY: returns a number and changes nothing.
+    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    let bytes = least.max(libc::SIGSTKSZ);
+    for (role, flags, how, recorded, stray) in [
+        ("jump", 0, "switches", "work 21", "20"),
+        // The last handler runs on an ordinary stack: the one before has not returned, so the alternate stack is still disarmed.
+        ("jump", AUTODISARM, "switches", "signalled 1 work 29", "19"),
+        // The handler of breakpoints would overwrite the frames of a handler that does not run.
+        ("trap", 0, "", "work 16", "16"),
+    ] {
+        let mut subject = Subject::new(role);
+        let text = "subject:::work, subject:::signalled { @[probename] = count(); }";
+        let [shown, said] = run(&mut subject, text, |subject| {
+            assert_eq!(subject.ask(&format!("around {bytes} {flags} {how}")), "done");
+        });
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let counters = subject.ask("counters");
+        assert_eq!(shown, recorded, "{role}, {flags:#x}: {counters}: {said}");
+        assert_eq!(counters.rsplit(' ').next(), Some(stray), "{role}, {flags:#x}: {counters}");
+        subject.end();
+    }
+}
+
+/// A hit seldom asks the kernel for the alternate stack.
+#[test]
+fn most_hits_make_no_system_call() {
+    let mut subject = Subject::new("jump");
+    let mut queries = 0;
+    let [shown, said] = run(&mut subject, "subject:::work { @ = count(); }", |subject| {
+        queries = subject.count("queries 10000");
+    });
+    assert_eq!(shown.trim(), "10000", "{said}");
+    if has_marks() {
+        assert!(queries < 5000, "{queries}");
+    } else {
+        eprintln!("glibc before 2.35, or Linux from 6.19: each hit asks the kernel");
+        assert_eq!(queries, 10000);
+    }
+    subject.end();
+}
+
+/// Returns whether the C library registers areas for restartable sequences, and the kernel is one of those that use them at each signal.
+fn has_marks() -> bool {
+    // SAFETY: the C library has a variable of this type, or none.
+    let size =
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>().as_ref() };
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap(), numbers.next().unwrap());
+    size.is_some_and(|size| *size != 0) && version < (6, 19)
+}
+
 /// A process in a user namespace, in which the user who started it is root.
 #[test]
 fn a_process_in_a_user_namespace_is_traced() {

@@ -282,6 +282,13 @@ fn obey(mut process: Option<Process>) {
                 let bytes = signals::below_a_disarmed_stack(number(words.get(1)) as usize);
                 answer(format_args!("{bytes}"));
             }
+            "around" => {
+                let [bytes, flags] = [1, 2].map(|word| number(words.get(word)));
+                let switches = words.get(3) == Some(&"switches");
+                signals::around_alternate_stacks(bytes as usize, flags as libc::c_int, switches);
+                answer(format_args!("done"));
+            }
+            "queries" => answer(format_args!("{}", signals::queries(number(words.get(1))))),
             "mask" => {
                 signals::handle_with_all_blocked();
                 answer(format_args!("masked"));

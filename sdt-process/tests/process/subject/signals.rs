@@ -1,5 +1,6 @@
 //! Signal handlers of the subject.
 
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -198,4 +199,145 @@ pub(super) fn on_alternate_stack(bytes: usize, times: u64) {
     })
     .join()
     .unwrap();
+}
+
+thread_local! {
+    /// The number of calls of [`sigaltstack`] in this thread.
+    static QUERIES: Cell<u64> = const { Cell::new(0) };
+    /// The contexts of the thread, of a signal handler, of the coroutine that the handler has interrupted, and of another one.
+    static CONTEXTS: RefCell<Vec<libc::ucontext_t>> = const { RefCell::new(Vec::new()) };
+}
+
+const THREAD: usize = 0;
+const HANDLER: usize = 1;
+const FIRST: usize = 2;
+const OTHER: usize = 3;
+
+/// Replaces the C library's function, and counts its calls.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigaltstack(
+    new: *const libc::stack_t,
+    old: *mut libc::stack_t,
+) -> libc::c_int {
+    QUERIES.set(QUERIES.get() + 1);
+    // SAFETY: the contract of this function is that of the system call.
+    unsafe { libc::syscall(libc::SYS_sigaltstack, new, old) as libc::c_int }
+}
+
+/// Works this often, and returns how often the kernel was asked for the alternate stack meanwhile.
+pub(super) fn queries(times: u64) -> u64 {
+    let before = QUERIES.get();
+    (0..times).for_each(|n| work(0, n));
+    QUERIES.get() - before
+}
+
+/// Returns a pointer to a context of this thread.
+fn context(which: usize) -> *mut libc::ucontext_t {
+    CONTEXTS.with_borrow_mut(|contexts| &raw mut *contexts.get_mut(which).unwrap())
+}
+
+/// Hits a probe on the alternate stack, lets a coroutine run on another stack, and hits the probe again.
+extern "C" fn on_signal_and_switch(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    interrupted: *mut libc::c_void,
+) {
+    on_signal(signal, info, interrupted);
+    // SAFETY: `run_coroutines` has made the coroutine.
+    unsafe { libc::swapcontext(context(HANDLER), context(OTHER)) };
+    on_signal(signal, info, interrupted);
+}
+
+/// Hits a probe, and continues the handler.
+extern "C" fn resume_handler() {
+    work(0, 1);
+    // SAFETY: the handler has stored its context.
+    unsafe { libc::swapcontext(context(OTHER), context(HANDLER)) };
+}
+
+/// Hits a probe, and never continues the handler. A later signal uses the same alternate stack.
+extern "C" fn leave_handler() {
+    work(0, 1);
+    handle_on_alternate_stack(on_signal);
+    // SAFETY: the signal has a handler.
+    unsafe { libc::raise(libc::SIGUSR2) };
+    work(0, 2);
+}
+
+/// Hits a probe, and handles a signal.
+extern "C" fn raise_in_coroutine() {
+    work(0, 0);
+    // SAFETY: the signal has a handler.
+    unsafe { libc::raise(libc::SIGUSR2) };
+}
+
+fn handle_on_alternate_stack(handler: Handler) {
+    // SAFETY: the handlers are async-signal-safe: they increment counters, hit probes, and switch contexts.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// In a thread, installs eight alternate stacks of this size, one after the other, with these `flags`, and hits probes before, on and after
+/// each of them. If `switches`, coroutines then do this with the last one.
+pub(super) fn around_alternate_stacks(bytes: usize, flags: libc::c_int, switches: bool) {
+    thread::spawn(move || {
+        let mut stacks: Vec<_> = (0..8).map(|_| vec![0_u8; bytes]).collect();
+        // SAFETY: the alternate stacks are memory of this function, and none of them is used after it.
+        unsafe {
+            let mut before: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(std::ptr::null(), &mut before), 0);
+            for stack in &mut stacks {
+                work(0, 0);
+                let ss_sp = stack.as_mut_ptr().cast();
+                let own = libc::stack_t { ss_sp, ss_flags: flags, ss_size: bytes };
+                assert_eq!(libc::sigaltstack(&own, std::ptr::null_mut()), 0);
+                if flags != 0 {
+                    // A disarmed stack is recognised only after a hit outside of it.
+                    work(0, 1);
+                }
+                handle_on_alternate_stack(on_signal);
+                libc::raise(libc::SIGUSR2);
+                work(0, 2);
+                libc::raise(libc::SIGUSR2);
+            }
+            if switches {
+                run_coroutines(raise_in_coroutine, resume_handler);
+                run_coroutines(raise_in_coroutine, leave_handler);
+            }
+            assert_eq!(libc::sigaltstack(&before, std::ptr::null_mut()), 0);
+        }
+    })
+    .join()
+    .unwrap();
+}
+
+/// Runs a coroutine, which handles a signal. The handler switches to the other coroutine. Returns when one of them has ended.
+fn run_coroutines(first: extern "C" fn(), other: extern "C" fn()) {
+    const SIZE: usize = 1 << 20;
+    let mut stacks = [vec![0_u8; SIZE], vec![0_u8; SIZE]];
+    // A context contains pointers to itself, so it is initialised where it stays.
+    // SAFETY: all zeros are a valid context, and `getcontext` initialises it.
+    CONTEXTS.set((0..4).map(|_| unsafe { std::mem::zeroed() }).collect());
+    for which in 0..4 {
+        // SAFETY: the pointer is that of a context.
+        assert_eq!(unsafe { libc::getcontext(context(which)) }, 0);
+    }
+    handle_on_alternate_stack(on_signal_and_switch);
+    // SAFETY: the stacks are used until a coroutine has ended and resumed this function, and so are the contexts.
+    unsafe {
+        for (which, (stack, function)) in
+            [FIRST, OTHER].into_iter().zip(stacks.iter_mut().zip([first, other]))
+        {
+            let made = context(which);
+            (*made).uc_stack.ss_sp = stack.as_mut_ptr().cast();
+            (*made).uc_stack.ss_size = SIZE;
+            (*made).uc_link = context(THREAD);
+            libc::makecontext(made, function, 0);
+        }
+        assert_eq!(libc::swapcontext(context(THREAD), context(FIRST)), 0);
+    }
 }
