@@ -14,8 +14,8 @@ pub(crate) struct Hit {
     pub(crate) slots: *const (),
     /// The slot, or the number of slots if the hit has none.
     pub(crate) slot: usize,
-    /// The number of hits of this thread that this one has interrupted.
-    pub(crate) depth: u8,
+    /// The number of hits of this thread that this one has interrupted. As long as `errno`, so that there is no padding in between.
+    pub(crate) depth: u32,
     /// `errno` before the hit.
     pub(crate) errno: libc::c_int,
     /// The end of the alternate signal stack that the hit is on, if it is on one.
@@ -50,7 +50,7 @@ pub(crate) fn in_probe_context() -> bool {
 
 /// Returns the number of hits that the current one has interrupted.
 pub(crate) fn depth() -> u8 {
-    CURRENT.get().map_or(0, |hit| hit.depth)
+    CURRENT.get().map_or(0, |hit| u8::try_from(hit.depth).unwrap_or(u8::MAX))
 }
 
 /// Returns a number, from 1, that no other thread of this process has or has had.

@@ -200,7 +200,7 @@ impl Slots {
 #[inline]
 pub(crate) fn room() -> Option<Room> {
     // The thread that fires timers runs no signal handlers of the program, so it needs no check.
-    if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() }
+    if FIRES_TIMERS.get() { Some(Room::Ordinary) } else { stack::room() }
 }
 
 /// Sleeps for [`SLEEP`], so that threads with slots can run. A signal may end the sleep early.
@@ -286,8 +286,8 @@ unsafe impl Host for Slots {
         let noted = stack::noted();
         let arguments = noted.map_or(Arguments::NONE, |(_, arguments)| arguments);
         let room = noted.map(|(room, _)| room).or_else(room);
-        let claimed = room.and_then(|room| self.claim(interrupted, room.waits));
-        let alternate_end = room.and_then(|room| room.alternate_end);
+        let claimed = room.and_then(|room| self.claim(interrupted, room.waits()));
+        let alternate_end = room.and_then(Room::alternate_end);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
         let claim = claimed.and_then(|(_, claim)| claim);
         let depth = match interrupted {

@@ -377,18 +377,31 @@ fn has_overflown(stack: &Range<usize>, here: usize) -> bool {
 /// was 5 kB, and 20 kB without optimisation.
 pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 10 << 10 };
 
-/// The stack of a hit that has room to record it.
+/// The stack of a hit that has room to record it. Without padding: the copies of a hit's state are then whole words, for which the CPU need
+/// not wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    /// The end of the alternate stack, if the hit is on one.
-    pub(crate) alternate_end: Option<usize>,
-    /// Whether the hit waits for a slot if none is free.
-    pub(crate) waits: bool,
+pub(crate) enum Room {
+    /// A stack that is not known to be an alternate one.
+    Ordinary,
+    /// An alternate stack with this end.
+    Alternate(usize),
+    /// A stack of [`sampling`](crate::sampling) with this end. The hit does not wait for a slot.
+    Sample(usize),
 }
 
 impl Room {
-    /// The result for a stack that cannot be an alternate stack.
-    pub(crate) const UNCHECKED: Self = Self { alternate_end: None, waits: true };
+    /// Returns the end of the alternate stack, if the hit is on one.
+    pub(crate) const fn alternate_end(self) -> Option<usize> {
+        match self {
+            Self::Ordinary => None,
+            Self::Alternate(end) | Self::Sample(end) => Some(end),
+        }
+    }
+
+    /// Returns whether the hit waits for a slot if none is free.
+    pub(crate) const fn waits(self) -> bool {
+        !matches!(self, Self::Sample(_))
+    }
 }
 
 /// Returns the stack if there is room on it to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program
@@ -399,8 +412,8 @@ pub(crate) fn room() -> Option<Room> {
     let here = own_stack::stack_pointer();
     match alternate(here) {
         Alternate::In(stack) if here.saturating_sub(stack.start) < NEEDED => None,
-        Alternate::In(stack) => Some(Room { alternate_end: Some(stack.end), waits: true }),
-        Alternate::Out => Some(Room::UNCHECKED),
+        Alternate::In(stack) => Some(Room::Alternate(stack.end)),
+        Alternate::Out => Some(Room::Ordinary),
         Alternate::Unknown => None,
     }
 }

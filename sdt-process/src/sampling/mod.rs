@@ -185,7 +185,7 @@ fn record(tag: Tag, registers: Registers, overrun: u64) {
     let stack = can_record.then(|| STACKS.get().and_then(Stacks::take)).flatten();
     let Some(stack) = stack else { return dtrace.count_stray() };
     let late = rate.interval.load(Ordering::Relaxed).saturating_mul(overrun);
-    let room = Room { alternate_end: Some(stack.end()), waits: false };
+    let room = Room::Sample(stack.end());
     stack.call(|| {
         let _note = Note::interrupted(registers, room);
         dtrace.sample(usize::from(tag.timer), 0, registers.counter as u64, late);
