@@ -79,6 +79,8 @@ struct Found {
     generation: Cell<u32>,
     /// The time of the current hit in nanoseconds; 0 until it looks for a page.
     now: Cell<u64>,
+    /// The time that the current hit has read for another purpose; 0 if it has read none.
+    noted: Cell<u64>,
     /// The last mapping without a file that was found: its bounds, and the time in nanoseconds; 0 for none.
     anonymous: Cell<(usize, usize, u64)>,
 }
@@ -110,19 +112,25 @@ impl Found {
     const fn new() -> Self {
         let pages = [const { Cell::new(Self::NONE) }; PAGES_FOUND];
         let anonymous = Cell::new((0, 0, 0));
-        Self { pages, generation: Cell::new(0), now: Cell::new(0), anonymous }
+        let [now, noted] = [const { Cell::new(0) }; 2];
+        Self { pages, generation: Cell::new(0), now, noted, anonymous }
     }
 
     /// Begins a hit, or a lookup of pages outside of a hit.
     fn begin(&self) {
         self.now.set(0);
+        self.noted.set(0);
     }
 
-    /// Returns the time of the current hit. The first call in a hit reads the clock and, in the child of a `fork`, forgets the
-    /// pages of the parent.
+    /// Returns the time of the current hit. The first call in a hit reads the clock, unless the hit has read it already, and, in the child
+    /// of a `fork`, forgets the pages of the parent.
     fn now(&self) -> u64 {
         if self.now.get() == 0 {
-            self.now.set(clock::now(libc::CLOCK_MONOTONIC).max(1));
+            let time = match self.noted.get() {
+                0 => clock::now(libc::CLOCK_MONOTONIC).max(1),
+                noted => noted,
+            };
+            self.now.set(time);
             let generation = identity::generation();
             if self.generation.replace(generation) != generation {
                 self.pages.iter().for_each(|page| page.set(Self::NONE));
@@ -222,6 +230,11 @@ pub(crate) fn begin_hit() {
             cache.forget();
         }
     });
+}
+
+/// Notes the time of the current hit (`CLOCK_MONOTONIC`), so that its reads need not ask for it. Probe context.
+pub(crate) fn note_time(nanoseconds: u64) {
+    CACHE.with(|cache| cache.found.noted.set(nanoseconds));
 }
 
 /// Forgets what the current hit has read, after the process may have changed it. Probe context.

@@ -273,7 +273,9 @@ unsafe impl Host for Slots {
     }
 
     fn timestamp(&self) -> u64 {
-        clock::now(libc::CLOCK_MONOTONIC)
+        let now = clock::now(libc::CLOCK_MONOTONIC);
+        memory::note_time(now);
+        now
     }
 
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
