@@ -23,7 +23,7 @@ const GROUP: usize = 8;
 const SLOWEST_BEAT: Duration = Duration::from_millis(500);
 /// Longest time between two status requests while buffers fill quickly; and the time for which that is assumed after a buffer was
 /// half full.
-const QUICK_BEAT: Duration = Duration::from_millis(5);
+const QUICK_BEAT: Duration = Duration::from_millis(2);
 const QUICK: Duration = Duration::from_secs(2);
 
 /// Time between two checks of the timers. A timer counts as late after two seconds.
