@@ -26,7 +26,7 @@ impl Arguments {
         Self { words, borrows }
     }
 
-    /// Returns whether all pages of size `page` with these bytes belong to one range of borrowed memory. Then all of them can be read until
+    /// Returns whether all pages of size `page`, a power of two, with these bytes belong to one range of borrowed memory. Then all of them can be read until
     /// the caller returns. `length` is not 0. Probe context.
     pub(crate) fn contains(self, address: usize, length: usize, page: usize) -> bool {
         if self.borrows.is_nothing() {
@@ -34,8 +34,9 @@ impl Arguments {
         }
         // SAFETY: null, or the words exist, by the contract of `new`.
         let Some(words) = (unsafe { self.words.as_ref() }) else { return false };
+        let shift = page.trailing_zeros();
         let pages = |start: usize, length: usize| {
-            Some((start.checked_div(page)?, start.checked_add(length - 1)?.checked_div(page)?))
+            Some((start.checked_shr(shift)?, start.checked_add(length - 1)?.checked_shr(shift)?))
         };
         let Some((first, last)) = pages(address, length) else { return false };
         self.borrows.ranges(words).any(|(start, length)| {
