@@ -33,7 +33,6 @@ pub(crate) type Other = unsafe fn(usize, *mut c_void) -> bool;
 static OTHER: OnceLock<Other> = OnceLock::new();
 
 /// Sets the handler of breakpoints that do not belong to sites. Only the first call has an effect.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn set_other(other: Other) {
     OTHER.get_or_init(|| other);
 }

@@ -72,7 +72,6 @@ impl Connection {
         let mut socket = Socket { stream, is_full, silent_since };
         for _ in 0..STEPS {
             let step = self.server.step(&mut socket);
-            #[cfg(target_arch = "x86_64")]
             crate::function::end_change();
             if let Some(reason) = text::take_refusal() {
                 self.server.reset();

@@ -91,7 +91,6 @@ impl Image {
     }
 
     /// Returns the difference between an address in memory and in the file.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn bias(&self) -> usize {
         self.bias
     }
@@ -179,7 +178,6 @@ unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
 ///
 /// # Safety
 /// As [`text`].
-#[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn notes(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let headers = unsafe { headers(info) };

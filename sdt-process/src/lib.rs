@@ -11,7 +11,6 @@ mod errno;
 mod error;
 mod fork;
 mod framework;
-#[cfg(target_arch = "x86_64")]
 mod function;
 mod hit;
 mod identity;

@@ -224,7 +224,6 @@ impl Options {
             attach::detach().map_err(StartError::Detach)?;
             return Err(StartError::Own(error));
         }
-        #[cfg(target_arch = "x86_64")]
         if sdt_core::patch::PATCHES && self.function_sites != 0 {
             // A program without a build ID has no functions to trace. The consumer gets the reason.
             let text = Text::new(self.on_refusal).with_mode(self.mode);

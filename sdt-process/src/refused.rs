@@ -38,8 +38,8 @@ pub enum Refused {
     Debugger,
     /// A thread has a shadow stack. Emulated and copied calls and returns do not change it, so functions cannot be traced.
     #[error(
-        "a thread has a shadow stack, and a traced function would end the process; start the program with \
-         GLIBC_TUNABLES=glibc.cpu.x86_shstk=off"
+        "a thread has a shadow stack, and a traced function would end the process; start the program without \
+         shadow stacks (with glibc: GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, on aarch64 GLIBC_TUNABLES=glibc.cpu.aarch64_gcs=0)"
     )]
     ShadowStack,
     /// `/proc` does not tell whether a thread blocks SIGTRAP.

@@ -112,7 +112,6 @@ impl Slots {
             let seen = slot.crossings.load(Ordering::Relaxed);
             slot.crossings.store(seen.next_multiple_of(2), Ordering::Relaxed);
         }
-        #[cfg(target_arch = "x86_64")]
         crate::function::forget_handlers();
     }
 
@@ -318,7 +317,6 @@ unsafe impl Host for Slots {
                 std::thread::yield_now();
             }
         }
-        #[cfg(target_arch = "x86_64")]
         crate::function::wait_for_handlers();
     }
 

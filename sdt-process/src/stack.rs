@@ -36,13 +36,14 @@ const THUNK_DISTANCE: usize = 64 << 10;
 const WORD: usize = size_of::<usize>();
 
 /// The place of a breakpoint at the boundary of a function.
-#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boundary {
     /// The address of the breakpoint.
     pub(crate) counter: usize,
-    /// The address of the function's return address.
-    pub(crate) caller_at: usize,
+    /// The function's return address; on x86_64, the address of it.
+    pub(crate) caller: usize,
+    /// The lowest address at which the caller can have a frame.
+    pub(crate) stack: usize,
     /// The frame pointer of the caller, if it has one.
     pub(crate) frame: usize,
 }
@@ -57,7 +58,6 @@ enum Thunk {
     /// The frame is at this address.
     Found(usize),
     /// A breakpoint made the hit, at the boundary of a function.
-    #[cfg(target_arch = "x86_64")]
     Function(Boundary),
     /// A signal has interrupted the thread with these registers, so there is no thunk.
     Interrupted(Registers),
@@ -83,7 +83,6 @@ impl Note {
     }
 
     /// Notes that a breakpoint at the boundary of a function made the hit.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn at_function(at: Boundary, room: Room) -> Self {
         Self(THUNK.replace(Thunk::Function(at)), NOTED.replace(Some((room, Arguments::NONE))))
     }
@@ -125,7 +124,6 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     let alternate = hit::current().and_then(|hit| hit.alternate_end);
     let end = end(own_stack::stack_pointer(), alternate);
     let frame = match thunk {
-        #[cfg(target_arch = "x86_64")]
         Thunk::Function(at) => return of_function(at, frames, end),
         Thunk::Found(frame) => Some(frame),
         // SAFETY: `SiteFramework::hit` noted its stack pointer and has not returned, so the thunk's frame is further up this stack.
@@ -155,14 +153,18 @@ fn read_frame(frame: usize) -> Option<[usize; 2]> {
 }
 
 /// Fills in the frames of a function: the breakpoint, the return address, and the frames of its callers.
-#[cfg(target_arch = "x86_64")]
 fn of_function(at: Boundary, frames: &mut [u64], end: usize) -> usize {
     let [first, rest @ ..] = frames else { return 0 };
     *first = at.counter as u64;
-    let returns = read(at.caller_at).map(|[returns, _]| returns).filter(|of| is_text(*of));
+    let returns = match cfg!(target_arch = "x86_64") {
+        true => read(at.caller).map(|[returns, _]| returns),
+        false => Some(at.caller),
+    };
+    let returns = returns.filter(|of| is_text(*of));
     let (Some(returns), [second, rest @ ..]) = (returns, rest) else { return 1 };
     *second = returns as u64;
-    let is_above = at.frame > at.caller_at && at.frame < end && at.frame.is_multiple_of(WORD);
+    let words = at.frame.wrapping_add_signed(NEXT_FRAME);
+    let is_above = words >= at.stack && at.frame < end && at.frame.is_multiple_of(WORD);
     2 + if is_above && !rest.is_empty() {
         follow(rest, at.frame, read_frame(at.frame), end, read_frame)
     } else {

@@ -115,7 +115,6 @@ impl Text {
     }
 
     /// Returns whether enabled sites may jump.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn jumps(&self) -> bool {
         !self.traps
     }

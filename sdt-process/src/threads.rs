@@ -63,12 +63,24 @@ pub(crate) fn has_tracer(status: &str) -> bool {
     field(status, "TracerPid").is_some_and(|tracer| tracer != "0")
 }
 
-/// Returns whether a status is that of a thread with a shadow stack, with which `ret` compares the return address (Linux,
+/// Returns whether a status is that of a thread with a shadow stack, with which returns compare the return address (Linux,
 /// `arch/x86/kernel/cpu/proc.c`).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_shadow_stack(status: &str) -> bool {
     let features = field(status, "x86_Thread_features").unwrap_or_default();
     features.split_whitespace().any(|feature| feature == "shstk")
+}
+
+/// Returns whether this thread has a shadow stack. The kernel does not tell it of other threads, but programs have shadow stacks either from
+/// their start, for all threads, or not (Linux, `Documentation/arch/arm64/gcs.rst`).
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn has_shadow_stack(_status: &str) -> bool {
+    /// `PR_GET_SHADOW_STACK_STATUS`, `PR_SHADOW_STACK_ENABLE` (Linux, `include/uapi/linux/prctl.h`).
+    const GET: libc::c_int = 74;
+    const ENABLED: libc::c_ulong = 1;
+    let mut status: libc::c_ulong = 0;
+    // SAFETY: the kernel writes `status` and changes nothing else. Kernels and processors without shadow stacks refuse the call.
+    unsafe { libc::prctl(GET, &raw mut status, 0, 0, 0) == 0 && status & ENABLED != 0 }
 }
 
 /// Returns whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: a kernel thread, which blocks all signals and

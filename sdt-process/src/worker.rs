@@ -59,7 +59,6 @@ fn run(waits: Sender<()>, ends: u64) {
     stack_block::prepare();
     rseq::prepare();
     sampling::note_worker();
-    #[cfg(target_arch = "x86_64")]
     crate::function::note_server();
     let mut ready = Ready::ALL;
     loop {

@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::list::List;
+
 /// The length of a jump.
 pub(super) const JUMP: usize = 5;
 /// The bytes of a jump.
@@ -29,10 +31,29 @@ pub(super) const DETOUR: usize = 16;
 /// The memory for the landings and the detours of a text. It stays mapped until the process ends.
 #[derive(Debug)]
 pub(super) struct Area {
-    text: Range<usize>,
     detours: Range<usize>,
     /// The end of the detours that exist.
     next: AtomicUsize,
+}
+
+/// A text to which a site that was to jump belongs, and its area; `None` if the memory is not free.
+type Reserved = (Range<usize>, Option<Area>);
+
+static RESERVED: List<Reserved> = List::new();
+
+/// Returns the area of the text at an address, if it is reserved. Async-signal-safe.
+pub(super) fn of(address: usize) -> Option<&'static Area> {
+    let (_, area) = RESERVED.iter().find(|(text, _)| text.contains(&address))?;
+    area.as_ref()
+}
+
+/// Returns the area of a text, and reserves it at the first call. Only one thread at a time may call this.
+pub(super) fn make(text: &Range<usize>) -> Option<&'static Area> {
+    let (_, area) = RESERVED
+        .iter()
+        .find(|(other, _)| other == text)
+        .unwrap_or_else(|| RESERVED.add((text.clone(), Area::reserve(text))));
+    area.as_ref()
 }
 
 /// Returns the address to which a jump at this address leads.
@@ -42,7 +63,7 @@ pub(super) const fn landing(jump: usize) -> usize {
 
 impl Area {
     /// Reserves the memory for a text. Pages that are not used take no memory. Returns `None` if it is not free.
-    pub(super) fn reserve(text: &Range<usize>) -> Option<Self> {
+    fn reserve(text: &Range<usize>) -> Option<Self> {
         let below = DISPLACEMENT.unsigned_abs() as usize;
         if text.is_empty() || text.len() > LARGEST || text.start < 2 * below {
             return None;
@@ -68,12 +89,7 @@ impl Area {
         }
         mapped.expose_provenance();
         let detours = start + landings..start + length;
-        Some(Self { text: text.clone(), next: AtomicUsize::new(detours.start), detours })
-    }
-
-    /// Returns whether the jumps of a text lead to this area. Async-signal-safe.
-    pub(super) fn is_for(&self, address: usize) -> bool {
-        self.text.contains(&address)
+        Some(Self { next: AtomicUsize::new(detours.start), detours })
     }
 
     /// Returns whether these bytes may be the beginning of a detour: they are aligned, and in memory that has detours. Async-signal-safe.

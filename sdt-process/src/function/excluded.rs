@@ -76,6 +76,10 @@ const SAFE: [&str; 39] = [
 /// Functions that the C library calls while it blocks signals, and that programs and other libraries may replace.
 const REPLACED: [&str; 4] = ["free", "cfree", "munmap", "madvise"];
 
+/// The beginning of the names of the functions that compilers call for atomic operations on aarch64, which choose instructions for the
+/// processor.
+const ATOMIC: &str = "__aarch64_";
+
 /// The number of bytes that are excluded from the start of each such function: the sizes of these functions are
 /// unknown.
 const LENGTH: usize = 4096;
@@ -152,7 +156,9 @@ fn is_excluded(symbol: &str, role: Role) -> bool {
     if !role.is_here && !role.has_c_library {
         return false;
     }
-    if role.is_here && CRATES.iter().any(|name| symbol.contains(name)) {
+    let is_called =
+        || CRATES.iter().any(|name| symbol.contains(name)) || symbol.starts_with(ATOMIC);
+    if role.is_here && is_called() {
         return true;
     }
     let Ok(path) = rustc_demangle::try_demangle(symbol) else { return role.has_c_library };
@@ -169,18 +175,18 @@ fn is_called(address: usize, end: usize) -> bool {
         fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8;
         fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32;
     }
-    static STARTS: OnceLock<[usize; 6]> = OnceLock::new();
+    static STARTS: OnceLock<[Option<usize>; 6]> = OnceLock::new();
     let starts = STARTS.get_or_init(|| {
         [
-            libc::memcpy as *const () as usize,
-            memmove as *const () as usize,
-            libc::memset as *const () as usize,
-            libc::memcmp as *const () as usize,
-            bcmp as *const () as usize,
+            Some(libc::memcpy as *const () as usize),
+            Some(memmove as *const () as usize),
+            Some(libc::memset as *const () as usize),
+            Some(libc::memcmp as *const () as usize),
+            Some(bcmp as *const () as usize),
             restorer::restorer(),
         ]
     });
-    starts.iter().any(|start| *start < end && address < start.saturating_add(LENGTH))
+    starts.iter().flatten().any(|start| *start < end && address < start.saturating_add(LENGTH))
 }
 
 #[cfg(test)]
@@ -230,6 +236,7 @@ mod tests {
                 true,
             ),
             ("sdt_process_function_thunk", true, false, true),
+            ("__aarch64_ldadd8_acq_rel", true, false, true),
             ("_RNvCs1234_4shop5serve", false, false, false),
             ("_ZN4shop5serve17h0123456789abcdefE", false, false, false),
             ("_ZN3std2fs4File4open17h0123456789abcdefE", false, false, false),

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use sdt_framework::{Dtrace, Host as _};
 
 use super::handlers::Handler;
-use super::thunk::Saved;
-use super::{frame, images, jumps};
+use super::{breakpoint, frame, images, jumps};
 use crate::slots::{self, Slots};
 use crate::stack;
 
@@ -42,19 +41,21 @@ fn framework() -> Option<&'static Dtrace<Slots>> {
 ///
 /// # Safety
 /// The kernel passed `context` to a handler of SIGTRAP that has not returned, for a breakpoint at this address.
-pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
+pub(super) unsafe fn handle(address: usize, context: *mut c_void) -> bool {
     let Some(dtrace) = framework() else { return false };
     let _handler = Handler::begin();
     // SAFETY: the kernel passed a valid context, which is this handler's until it returns.
     let context = unsafe { &mut *context.cast::<frame::Context>() };
-    if !dtrace.is_function_site(breakpoint as u64) {
+    if !dtrace.is_function_site(address as u64) {
         // A jump overwrites this instruction, or has overwritten it.
-        if let Some(copy) = jumps::continuation(breakpoint) {
+        if let Some(copy) = jumps::continuation(address) {
             frame::set_counter(context, copy);
             return true;
         }
         // The breakpoint was removed after this thread had hit it: the instruction is there again.
-        let is_stale = images::contain(breakpoint) && !images::has_breakpoint(breakpoint);
+        // SAFETY: the address is in the text of a traced object, which stays mapped.
+        let is_breakpoint = || unsafe { breakpoint::is_at(address) };
+        let is_stale = images::text_at(address).is_some() && !is_breakpoint();
         if is_stale {
             frame::set_registers(context, &frame::registers(context));
         }
@@ -71,7 +72,7 @@ pub(super) unsafe fn handle(breakpoint: usize, context: *mut c_void) -> bool {
     // nothing is recorded.
     let is_nested = RECORDS.get();
     // SAFETY: the kernel passed `context`, and a site of a function is at the boundary of that function.
-    if unsafe { frame::divert(context, is_nested) } {
+    if unsafe { frame::divert(context, is_nested, record) } {
         RECORDS.set(true);
         return true;
     }
@@ -113,7 +114,8 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
 ///
 /// # Safety
 /// `saved` are the registers that the thunk has saved.
-pub(super) unsafe extern "C" fn record_jump(saved: *const Saved) {
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe extern "C" fn record_jump(saved: *const super::thunk::Saved) {
     let Some(dtrace) = framework().filter(|_| !SERVES.get()) else { return };
     if RECORDS.replace(true) {
         // A function that the recording calls.

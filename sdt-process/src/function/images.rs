@@ -7,16 +7,12 @@ use std::ffi::{CStr, CString, OsStr, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
 use object::{NativeEndian, read::elf::NoteIterator};
-use sdt_core::site::ENCODING;
 
-use super::area::Area;
 use super::excluded::{Role, Rule};
+use super::list::List;
 use crate::image;
 use crate::text_access::site_bytes;
 
@@ -49,60 +45,26 @@ impl Loaded {
 struct Entry {
     object: Loaded,
     rule: Rule,
-    /// The memory for detours, once a site of this object was to jump; `None` if it is not free.
-    area: OnceLock<Option<Area>>,
-    next: Option<&'static Entry>,
 }
 
-static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
-
-/// Returns the traced objects. Async-signal-safe.
-fn traced() -> impl Iterator<Item = &'static Entry> {
-    // SAFETY: null, or an entry that `trace` has leaked.
-    let mut entry = unsafe { FIRST.load(Ordering::Acquire).as_ref() };
-    std::iter::from_fn(move || {
-        let this = entry?;
-        entry = this.next;
-        Some(this)
-    })
-}
+/// The traced objects.
+static TRACED: List<Entry> = List::new();
 
 /// Returns the difference between addresses in memory and in the file for a traced object.
 pub(super) fn bias(build_id: &[u8]) -> Option<usize> {
-    traced().find(|of| of.object.build_id == build_id).map(|of| of.object.bias)
+    TRACED.iter().find(|of| of.object.build_id == build_id).map(|of| of.object.bias)
 }
 
-/// Returns whether an address is in the text of a traced object. Async-signal-safe.
-pub(super) fn contain(address: usize) -> bool {
-    traced().any(|of| of.object.contains(address, 1))
+/// Returns the text of a traced object that contains an address. Async-signal-safe.
+pub(super) fn text_at(address: usize) -> Option<&'static Range<usize>> {
+    TRACED.iter().find_map(|of| of.object.text.iter().find(|text| text.contains(&address)))
 }
 
 /// Returns whether an instruction of a traced object may be traced.
 pub(super) fn allow(address: usize, length: usize) -> bool {
     let is_allowed =
         |of: &Entry| of.object.contains(address, length) && of.rule.allows(address, length);
-    traced().any(is_allowed)
-}
-
-/// Returns the memory for the detours of the text at an address, if it is reserved. Async-signal-safe.
-pub(super) fn area(address: usize) -> Option<&'static Area> {
-    traced().find_map(|of| of.area.get()?.as_ref().filter(|area| area.is_for(address)))
-}
-
-/// Returns the memory for the detours of the text at an address, and reserves it at the first call.
-pub(super) fn make_area(address: usize) -> Option<&'static Area> {
-    let of = traced().find(|of| of.object.contains(address, 1))?;
-    let text = of.object.text.iter().find(|text| text.contains(&address))?;
-    of.area.get_or_init(|| Area::reserve(text)).as_ref().filter(|area| area.is_for(address))
-}
-
-/// Returns whether there is a breakpoint at an address in the text of a traced object. Async-signal-safe.
-pub(super) fn has_breakpoint(address: usize) -> bool {
-    let breakpoint = ENCODING.breakpoint.as_bytes();
-    (address..).zip(breakpoint).all(|(at, byte)| {
-        // SAFETY: `contain` has found the address in text, which stays mapped and is readable.
-        unsafe { ptr::with_exposed_provenance::<u8>(at).read_volatile() == *byte }
-    })
+    TRACED.iter().any(is_allowed)
 }
 
 /// Starts to trace the loaded object with a build ID. Returns the difference between addresses in memory and in the
@@ -129,12 +91,7 @@ pub(super) fn trace(build_id: &[u8]) -> Option<usize> {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let rule = Rule::new(path, build_id, object.bias, role)?;
     let bias = object.bias;
-    // SAFETY: the pointer is null, or refers to an entry that this function leaked in an earlier call.
-    let next = unsafe { FIRST.load(Ordering::Acquire).as_ref() };
-    FIRST.store(
-        Box::leak(Box::new(Entry { object, rule, area: OnceLock::new(), next })),
-        Ordering::Release,
-    );
+    TRACED.add(Entry { object, rule });
     Some(bias)
 }
 
@@ -225,8 +182,8 @@ mod tests {
         let bias = trace(&program.build_id).unwrap();
         assert_eq!(bias, program.bias);
         assert_eq!(trace(&program.build_id), Some(bias));
-        assert!(contain(here) && !allow(here, 16) && !has_breakpoint(here));
-        assert!(!contain((&raw const FIRST).addr()));
+        assert!(text_at(here).is_some() && !allow(here, 16));
+        assert!(text_at((&raw const TRACED).addr()).is_none());
         assert_eq!(trace(b"no such build ID"), None);
         let library = libc::getpid as *const () as usize;
         let library = all.iter().find(|object| object.contains(library, 1)).unwrap();

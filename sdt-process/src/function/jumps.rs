@@ -316,7 +316,7 @@ impl Jumps {
 
 /// Makes the detour of a window, and the landing that leads to it. Returns `false` if that is not possible.
 fn make_detour(window: detour::Window<'_>, thunk: usize, store: Store<'_>) -> io::Result<bool> {
-    let Some(area) = images::make_area(window.start) else { return Ok(false) };
+    let Some(area) = images::text_at(window.start).and_then(area::make) else { return Ok(false) };
     let Some(at) = area.room(detour::LARGEST) else { return Ok(false) };
     let Some(code) = detour::build(window, thunk, at) else { return Ok(false) };
     let landing = area::landing(window.start);
@@ -444,7 +444,7 @@ struct Detour {
 impl Detour {
     /// Returns the detour of the window with this address. Async-signal-safe.
     fn of(start: usize) -> Option<Self> {
-        let area = images::area(start)?;
+        let area = area::of(start)?;
         let landing = area::landing(start);
         let byte = |offset: usize| {
             // SAFETY: the landing is in the area, which stays mapped. Volatile, as the compiler does not see the stores.

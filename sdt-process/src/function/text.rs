@@ -201,8 +201,8 @@ impl Stores {
     }
 }
 
-// SAFETY: `store` stores exactly the bytes that it gets. These are one byte on x86_64. `synchronise` makes every thread of this process
-// execute a synchronising instruction. Without a proof nothing is stored; the framework reads text again before it forgets a site.
+// SAFETY: `store` stores exactly the bytes that it gets, by a single store: one byte on x86_64, and two or four aligned ones elsewhere.
+// `synchronise` makes every thread of this process execute a synchronising instruction. Without a proof nothing is stored; the framework reads text again before it forgets a site.
 unsafe impl Patcher for Stores {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         if let Some(Proof { access, is_debugged, .. }) = &*proof() {

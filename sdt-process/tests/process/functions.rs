@@ -1,14 +1,15 @@
 //! The provider `pidN`: functions of a process that declares no probe for them.
-#![cfg(target_arch = "x86_64")]
 
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
+use dtrace_abi::function;
 use dtrace_consumer::ClientError;
 use dtrace_consumer::client::FunctionSite;
 use dtrace_protocol::WhyNoFunction;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use sdt_core::site::ENCODING;
 
 use crate::consumer::{Consumer, Subject};
 use crate::program::{messages, run, start, table};
@@ -60,6 +61,19 @@ impl Program {
         let memory = File::open(format!("/proc/{process}/mem")).unwrap();
         memory.read_exact_at(&mut bytes, Self::loaded(process) + address).unwrap();
         bytes
+    }
+
+    /// Returns the instruction at an address.
+    pub fn instruction(&self, address: u64) -> Vec<u8> {
+        let code = self.code(address, function::MAX_LEN);
+        let length = if cfg!(target_arch = "x86_64") {
+            function::x86_64::decode(&code).map(|of| of.length.into())
+        } else if cfg!(target_arch = "aarch64") {
+            Some(function::aarch64::LEN)
+        } else {
+            function::riscv64::decode(&code).map(|of| of.length.into())
+        };
+        code[..length.unwrap()].to_vec()
     }
 
     /// Stores a byte in the text of a process that executes this program.
@@ -245,12 +259,15 @@ fn false_sites_are_refused() {
         consumer.0.functions(build_id, &[site]).map(|refused| refused.first().map(|(_, why)| *why))
     };
     let twice = program.function(&["subject", "functions", "twice"]);
-    let whole = (1..=15).find(|length| {
-        let code = program.code(twice.start, *length);
-        dtrace_abi::function::x86_64::decode(&code)
-            .is_some_and(|decoded| usize::from(decoded.length) == *length)
-    });
-    let first = program.code(twice.start, whole.unwrap());
+    let first = program.instruction(twice.start);
+    // A return, and a system call.
+    let (other, unknown) = if cfg!(target_arch = "x86_64") {
+        (&[0xc3][..], &[0x0f, 0x05][..])
+    } else if cfg!(target_arch = "aarch64") {
+        (&[0xc0, 0x03, 0x5f, 0xd6][..], &[0x01, 0x00, 0x00, 0xd4][..])
+    } else {
+        (&[0x82, 0x80][..], &[0x73, 0x00, 0x00, 0x00][..])
+    };
     let id = program.build_id();
     // Functions that are excluded: the handler of SIGTRAP, a function of `sdt_framework`, and one of `core`. Then addresses
     // outside of the text.
@@ -258,11 +275,12 @@ fn false_sites_are_refused() {
         [&["sdt_process", "on_trap"][..], &["sdt_framework", "function_hit"], &["core", "memchr"]]
     {
         let address = program.function(parts).start;
-        let code = program.code(address, 1);
-        let code = if code == [0x55] { code } else { vec![0x90] };
-        assert_eq!(why(&id, address, &code).unwrap(), Some(WhyNoFunction::Address), "{parts:?}");
+        let code = ENCODING.nop.as_bytes();
+        assert_eq!(why(&id, address, code).unwrap(), Some(WhyNoFunction::Address), "{parts:?}");
     }
-    for address in [0, 8, u64::MAX - 3, 1 << 62] {
+    let file = program.file();
+    let variables = file.section_by_name(".data").unwrap().address().next_multiple_of(8);
+    for address in [variables, u64::MAX - 3, 1 << 62] {
         assert_eq!(
             why(&id, address, &first).unwrap(),
             Some(WhyNoFunction::Address),
@@ -270,8 +288,8 @@ fn false_sites_are_refused() {
         );
     }
     // Refused are bytes that differ from the text, bytes that are no supported instruction, and the build ID of another program.
-    assert_eq!(why(&id, twice.start, &[0xc3]).unwrap(), Some(WhyNoFunction::Bytes));
-    assert_eq!(why(&id, twice.start, &[0x0f, 0x05]).unwrap(), Some(WhyNoFunction::Instruction));
+    assert_eq!(why(&id, twice.start, other).unwrap(), Some(WhyNoFunction::Bytes));
+    assert_eq!(why(&id, twice.start, unknown).unwrap(), Some(WhyNoFunction::Instruction));
     assert!(matches!(why(b"another", twice.start, &first), Err(ClientError::Refused { .. })));
     assert_eq!(why(&id, twice.start, &first).unwrap(), None);
     assert!(program.is_text_of(subject.id()), "nothing is enabled");
@@ -310,6 +328,37 @@ fn obstacles_are_reported() {
     assert!(said.contains("functions cannot be traced: thread "), "{said}");
     assert!(said.contains("blocks SIGTRAP"), "{said}");
     assert!(subject.ask("calls 10").starts_with("40 "));
+    subject.end();
+}
+
+/// The program has a breakpoint of its own, in text whose functions are traced.
+#[test]
+fn breakpoints_of_the_program_are_passed_on() {
+    let mut subject = Subject::new("jump");
+    let [shown, said] =
+        run(&mut subject, &format!("{} {{ @ = count(); }}", probe("twice", "entry")), |subject| {
+            assert_eq!(subject.ask("breakpoint"), "2");
+            assert_eq!(subject.ask("calls 10"), "40 40");
+            assert_eq!(subject.ask("breakpoint"), "4");
+        });
+    assert_eq!(shown.trim(), "40", "{said}");
+    subject.end();
+}
+
+/// The clause uses the C library's functions for strings, which may use vectors.
+#[cfg(not(target_arch = "x86_64"))]
+#[test]
+fn all_registers_are_kept() {
+    let mut subject = Subject::new("jump");
+    let clause = "@[strjoin(probefunc, execname)] = count(); @depth = sum(ustackdepth);";
+    let text = format!(
+        "pid$target:a.out:subject_kept:entry, pid$target:a.out:subject_kept:return {{ {clause} }}"
+    );
+    let mut kept = String::new();
+    let [shown, said] = run(&mut subject, &text, |subject| kept = subject.ask("registers 1000"));
+    eprintln!("registers and the size of vectors: {kept}");
+    assert!(kept.starts_with("1000 "), "{kept}");
+    assert!(shown.contains("2000"), "{shown}{said}");
     subject.end();
 }
 

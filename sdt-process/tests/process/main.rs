@@ -12,6 +12,7 @@ mod sampling;
 mod stacks;
 mod subject;
 mod typed;
+#[cfg(target_arch = "x86_64")]
 mod windows;
 
 use std::collections::BTreeSet;

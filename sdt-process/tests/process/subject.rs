@@ -5,12 +5,15 @@ mod forks;
 mod functions;
 mod late;
 mod pages;
+#[cfg(not(target_arch = "x86_64"))]
+mod registers;
 mod sampling;
 mod sandbox;
 mod scripts;
 mod signals;
 mod stacks;
 mod typed;
+#[cfg(target_arch = "x86_64")]
 mod windows;
 
 use std::ffi::{CString, c_char};
@@ -326,17 +329,26 @@ fn obey(mut process: Option<Process>) {
                 let wrong: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
                 answer(format_args!("{wrong}"));
             }
+            #[cfg(target_arch = "x86_64")]
             "doubling" => {
                 workers.extend(windows::keep_doubling());
                 answer(format_args!("doubling"));
             }
+            #[cfg(target_arch = "x86_64")]
             "doubled-wrong" => {
                 windows::stop_doubling();
                 let wrong: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
                 answer(format_args!("{wrong}"));
             }
+            #[cfg(target_arch = "x86_64")]
             "doubled" => answer(format_args!("{}", windows::doubled(number(words.get(1))))),
+            #[cfg(target_arch = "x86_64")]
             "kept" => answer(format_args!("{}", windows::kept(number(words.get(1))))),
+            #[cfg(not(target_arch = "x86_64"))]
+            "registers" => {
+                let [good, vectors] = registers::kept(number(words.get(1)));
+                answer(format_args!("{good} {vectors}"));
+            }
             "unwound" => answer(format_args!("{}", functions::unwound(number(words.get(1))))),
             "load" => {
                 late::load(words[1]);

@@ -1,5 +1,4 @@
 //! Functions whose first or last instructions a jump overwrites.
-#![cfg(target_arch = "x86_64")]
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};

@@ -20,6 +20,7 @@ pub(super) fn twice(n: u64) -> u64 {
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.subject_low, \"ax\", @progbits",
+    ".globl subject_low",
     ".type subject_low, @function",
     "subject_low:",
     "mov [rsp - 8], rdi",
@@ -31,19 +32,47 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// Returns the low bits of a number.
-fn low(n: u64) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        unsafe extern "C" {
-            safe fn subject_low(n: u64) -> u64;
-        }
-        subject_low(n)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        n & 7
-    }
+// Stores as far below the stack pointer as an instruction can.
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".pushsection .text.subject_low, \"ax\", @progbits",
+    ".globl subject_low",
+    ".type subject_low, @function",
+    "subject_low:",
+    "stp x29, x0, [sp, #-512]!",
+    "ldr x0, [sp, #8]",
+    "add sp, sp, #512",
+    "and x0, x0, #7",
+    "ret",
+    ".size subject_low, . - subject_low",
+    ".popsection",
+);
+
+// Has a first instruction of two bytes, which is not aligned to four.
+#[cfg(target_arch = "riscv64")]
+std::arch::global_asm!(
+    ".pushsection .text.subject_low, \"ax\", @progbits",
+    ".option push",
+    ".option arch, +c",
+    ".balign 4",
+    "c.nop",
+    ".globl subject_low",
+    ".type subject_low, @function",
+    "subject_low:",
+    "c.addi sp, -16",
+    "sd a0, 8(sp)",
+    "ld a0, 8(sp)",
+    "c.addi sp, 16",
+    "andi a0, a0, 7",
+    "ret",
+    ".option pop",
+    ".size subject_low, . - subject_low",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Returns the low bits of a number.
+    safe fn subject_low(n: u64) -> u64;
 }
 
 /// Calls itself `n` times, and panics at the end if `n` is odd.
@@ -53,7 +82,7 @@ fn deep(n: u64, of: u64) -> u64 {
     if n == 0 { 0 } else { 1 + deep(black_box(n - 1), of) }
 }
 
-/// Makes four threads call [`twice`] and [`low`] with 1 to `times` each. Returns the number of correct results, and the number of
+/// Makes four threads call [`twice`] and [`subject_low`] with 1 to `times` each. Returns the number of correct results, and the number of
 /// calls of `twice` since the start.
 pub(super) fn calls(times: u64) -> [u64; 2] {
     let right = AtomicU64::new(0);
@@ -61,7 +90,7 @@ pub(super) fn calls(times: u64) -> [u64; 2] {
         for _ in 0..4 {
             scope.spawn(|| {
                 for n in 1..=times {
-                    let is_right = twice(n) == 2 * n && low(black_box(n)) == n % 8;
+                    let is_right = twice(n) == 2 * n && subject_low(black_box(n)) == n % 8;
                     right.fetch_add(is_right.into(), Ordering::Relaxed);
                 }
             });

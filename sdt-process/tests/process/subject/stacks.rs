@@ -84,17 +84,29 @@ impl Arena {
             ADDRESSES.lock().unwrap().drain(..).for_each(fire);
             std::hint::black_box(&local);
         }
+        // The crate `libc` does not declare them on every architecture.
+        unsafe extern "C" {
+            fn getcontext(context: *mut libc::ucontext_t) -> libc::c_int;
+            fn makecontext(
+                context: *mut libc::ucontext_t,
+                run: extern "C" fn(),
+                count: libc::c_int,
+                ...
+            );
+            fn swapcontext(from: *mut libc::ucontext_t, to: *const libc::ucontext_t)
+            -> libc::c_int;
+        }
         ADDRESSES.lock().unwrap().extend(addresses);
         // SAFETY: `getcontext` initialises the context before it is used, and the stack is memory of this arena that nothing else uses. The
         // coroutine ends, and `uc_link` resumes this function.
         unsafe {
             let [mut here, mut there]: [libc::ucontext_t; 2] = std::mem::zeroed();
-            assert_eq!(libc::getcontext(&mut there), 0);
+            assert_eq!(getcontext(&mut there), 0);
             there.uc_stack.ss_sp = self.part(1);
             there.uc_stack.ss_size = PART;
             there.uc_link = &raw mut here;
-            libc::makecontext(&mut there, coroutine, 0);
-            assert_eq!(libc::swapcontext(&mut here, &there), 0);
+            makecontext(&mut there, coroutine, 0);
+            assert_eq!(swapcontext(&mut here, &there), 0);
         }
     }
 }

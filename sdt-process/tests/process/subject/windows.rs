@@ -1,5 +1,4 @@
 //! Functions in assembly whose first and last instructions a jump overwrites, and code that jumps between these instructions.
-#![cfg(target_arch = "x86_64")]
 
 use std::arch::{global_asm, is_x86_feature_detected};
 use std::sync::atomic::{AtomicBool, Ordering};
