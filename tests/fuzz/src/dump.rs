@@ -119,11 +119,11 @@ impl Sealed {
     /// Returns the structures of the only consumer.
     fn of(memory: &[u8]) -> Self {
         let header = Header::read(&mut Reader::new(memory)).expect("the memory has a header");
-        let sessions = (0..header.consumers as usize).filter_map(|consumer| {
+        let mut sessions = (0..header.consumers as usize).filter_map(|consumer| {
             let at = header.consumers_at as usize + 16 * consumer;
             (word(memory, at) != 0).then(|| word(memory, at + 8) as usize)
         });
-        let session = sessions.last().expect("the program was enabled");
+        let session = sessions.next_back().expect("the program was enabled");
         let of = Session::read(&mut Reader::new(&memory[session..])).expect("it is whole");
         let (notes, cpus) = (of.notes_at as usize, of.cpus_at as usize);
         Self {
