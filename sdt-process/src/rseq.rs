@@ -31,6 +31,8 @@
 //!   call or a jump to a site is never in between. A breakpoint within a section raises a signal, for which the kernel first aborts the
 //!   section and sets the field to null. So a mark never replaces the pointer of a section that is being executed. If other code replaces
 //!   the mark, the thread has no mark.
+//! - **A program that takes back the registration.** The kernel sets the number of the CPU in the area to a negative one, and ignores the area
+//!   from then on. A mark counts only in an area with a number of a CPU.
 //! - **`fork`.** The child has the registration, the area, and the mark of the thread that forked, and is in the same context. A program that
 //!   `exec` starts has an area of its own.
 //! - **A thread that ends.** A new thread may get its memory. When the C library registers the area again, the kernel removes the mark.
@@ -101,13 +103,20 @@ impl Area {
         unsafe { &*std::ptr::with_exposed_provenance(address) }
     }
 
+    /// Returns whether the kernel uses the area. If the program takes back the registration, a mark remains in the area.
+    #[inline(always)]
+    fn is_registered(&self) -> bool {
+        self.cpu.load(Ordering::Relaxed) >= 0
+    }
+
     #[inline(always)]
     fn is_marked(&self) -> bool {
         std::ptr::eq(self.section.load(Ordering::Relaxed), &raw const SECTION)
+            && self.is_registered()
     }
 
     fn mark(&self) {
-        if self.cpu.load(Ordering::Relaxed) >= 0 {
+        if self.is_registered() {
             self.section.store((&raw const SECTION).cast_mut(), Ordering::Relaxed);
         }
     }
@@ -223,6 +232,30 @@ mod tests {
             unsafe { libc::raise(libc::SIGWINCH) };
             assert!(!WAS_MARKED.load(Ordering::Relaxed));
         }
+    }
+
+    #[test]
+    fn a_mark_that_the_kernel_will_not_remove_does_not_count() {
+        if !is_used() {
+            return;
+        }
+        std::thread::spawn(|| {
+            let area = area().unwrap();
+            const UNREGISTER: libc::c_int = 1;
+            let size = variable::<u32>(c"__rseq_size").unwrap();
+            // SAFETY: glibc has registered the area with this size, or with 32 bytes before it had other sizes.
+            let is_unregistered = unsafe {
+                [*size, 32].into_iter().any(|size| {
+                    let area = std::ptr::from_ref(area);
+                    libc::syscall(libc::SYS_rseq, area, size, UNREGISTER, SIGNATURE) == 0
+                })
+            };
+            assert!(is_unregistered);
+            area.section.store((&raw const SECTION).cast_mut(), Ordering::Relaxed);
+            assert!(!is_marked());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
