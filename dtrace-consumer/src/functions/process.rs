@@ -1,6 +1,7 @@
 //! The functions of a process: of the program and of its shared libraries.
 
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use dtrace_abi::spec::{Field, Spec};
 use dtrace_compiler::surroundings::Description;
@@ -29,7 +30,12 @@ pub struct ProcessFunctions {
     asked: Vec<(Description, Spec)>,
     /// The number of times that the process is asked whether it has loaded a file that is read now.
     times: u8,
+    /// Whether files are left for the next search, because reading took too long.
+    is_behind: bool,
 }
+
+/// The time after which a search for new files reads no further one. Meanwhile dtrace reads no records.
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// The reason for a file that is the copy of another one.
 const COPY: &str = "its build ID is that of another loaded file";
@@ -56,7 +62,8 @@ impl ProcessFunctions {
     pub fn new(id: u32, objects: Rc<Objects>) -> Self {
         let unread = objects.text_files();
         let traced = Traced::empty(format!("{PROVIDER}{id}"));
-        Self { objects, unread, files: Vec::new(), traced, asked: Vec::new(), times: 1 }
+        let (files, asked) = (Vec::new(), Vec::new());
+        Self { objects, unread, files, traced, asked, times: 1, is_behind: false }
     }
 
     /// Returns whether a description can match functions.
@@ -84,7 +91,7 @@ impl ProcessFunctions {
         if !self.asked.iter().any(|(other, _)| other == description) {
             self.asked.push((description.clone(), spec.clone()));
         }
-        self.send_matching(description, spec, client)
+        self.send_matching(description, spec, client, None)
     }
 
     /// Sends the functions of files that the process has mapped since the last call, as far as a description that was sent before matches
@@ -97,13 +104,17 @@ impl ProcessFunctions {
             return Ok(());
         }
         let new = self.objects.new_text_files();
-        if !self.traced.take_waiting() && new.is_empty() {
+        let is_behind = std::mem::take(&mut self.is_behind);
+        if !self.traced.take_waiting() && !is_behind && new.is_empty() {
             return Ok(());
         }
+        let end = Some(Instant::now() + LONGEST);
+        self.unread.retain(|file| self.objects.is_mapped(file));
         self.unread.extend(new);
         self.times = LATE;
         let asked = std::mem::take(&mut self.asked);
-        let sent = asked.iter().try_for_each(|(of, spec)| self.send_matching(of, spec, client));
+        let sent =
+            asked.iter().try_for_each(|(of, spec)| self.send_matching(of, spec, client, end));
         self.asked = asked;
         sent
     }
@@ -116,17 +127,24 @@ impl ProcessFunctions {
         spec.is_ok_and(|spec| spec.matches(names.map(str::as_bytes)))
     }
 
+    /// Sends the functions that a description matches, without those of files that are not read until `end`.
     fn send_matching(
         &mut self,
         description: &Description,
         spec: &Spec,
         client: &mut Client,
+        end: Option<Instant>,
     ) -> Result<(), ClientError> {
         let unread = std::mem::take(&mut self.unread);
         let (meant, others): (Vec<_>, Vec<_>) =
             unread.into_iter().partition(|file| self.is_meant(description, Some(&file.module)));
         self.unread = others;
         for file in meant {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                self.is_behind = true;
+                self.unread.push(file);
+                continue;
+            }
             match self.read(&file) {
                 Ok(read) => match self.files.iter().find(|of| of.build_id == read.build_id) {
                     None => self.files.push(read),

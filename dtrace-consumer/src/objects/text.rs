@@ -1,8 +1,11 @@
 //! The files of a process whose functions can be traced, and their text.
 
+use std::collections::HashSet;
+
 use super::Objects;
 use super::image::{self, Image, Parts, Unread};
 use super::mappings::{self, Mapping};
+use super::meter::Exceeded;
 
 /// The name of the program's file in descriptions, as in DTrace's `pid` provider.
 const PROGRAM: &str = "a.out";
@@ -34,16 +37,16 @@ impl Objects {
     pub fn text_files(&self) -> Vec<TextFile> {
         let program = std::fs::read_link(self.process.join("exe")).ok();
         let program = program.as_deref().and_then(|path| path.to_str());
-        let mut all: Vec<TextFile> = Vec::new();
+        let (mut all, mut known) = (Vec::new(), HashSet::new());
         for mapping in self.mappings.borrow().all.iter().filter(|of| of.is_text) {
-            if all.iter().any(|known| known.mapping.file == mapping.file) {
+            if !known.insert(mapping.file) {
                 continue;
             }
             let is_program = program == Some(&*mapping.path);
             let module = if is_program { PROGRAM.to_owned() } else { mapping.module() };
             all.push(TextFile { module, mapping: mapping.clone() });
         }
-        all.sort_by_key(|file| file.module != PROGRAM);
+        all.sort_by_key(|file: &TextFile| file.module != PROGRAM);
         all
     }
 
@@ -58,8 +61,16 @@ impl Objects {
             let Mapping { file, addresses, path, .. } = &of.mapping;
             (*file, addresses.start, path.clone())
         };
-        let is_new = |file: &TextFile| before.iter().all(|other| key(other) != key(file));
-        self.text_files().into_iter().filter(is_new).collect()
+        let before: HashSet<_> = before.iter().map(key).collect();
+        self.text_files().into_iter().filter(|file| !before.contains(&key(file))).collect()
+    }
+
+    /// Returns whether a file was mapped at the same address when the mappings were read last.
+    pub(crate) fn is_mapped(&self, file: &TextFile) -> bool {
+        let Mapping { file, addresses, path, .. } = &file.mapping;
+        let all = &self.mappings.borrow().all;
+        let found = all.binary_search_by_key(&addresses.start, |of| of.addresses.start);
+        found.is_ok_and(|at| all[at].file == *file && all[at].path == *path)
     }
 
     /// Reads the mappings again. Returns whether they differ.
@@ -92,7 +103,14 @@ impl Objects {
     /// # Errors
     /// The reason.
     pub fn text(&self, file: &TextFile) -> Result<Text, &'static str> {
-        let read = image::read(&self.process, &file.mapping, self.meter.limits(), Parts::Text);
+        // If a file system has blocked once, it is not accessed again.
+        let read = match self.meter.exceeded() {
+            Some(Exceeded::Wait) => Err(Unread::Waits),
+            _ => image::read(&self.process, &file.mapping, self.meter.limits(), Parts::Text),
+        };
+        if matches!(read, Err(Unread::Waits)) {
+            self.meter.exceed(Exceeded::Wait);
+        }
         read.map(Text).map_err(|why| match why {
             Unread::Other => {
                 "its file is not an ELF file of 64 bits, not the one that is mapped, or not accessible"
@@ -108,6 +126,15 @@ mod tests {
     use crate::budget::Budget;
 
     use super::*;
+
+    #[test]
+    fn files_are_not_read_after_a_file_system_has_blocked() {
+        let objects = Objects::new(std::process::id(), &Budget::default());
+        let files = objects.text_files();
+        assert!(objects.text(&files[0]).is_ok());
+        objects.meter.exceed(Exceeded::Wait);
+        assert_eq!(objects.text(&files[0]).unwrap_err(), "its file system does not answer");
+    }
 
     #[test]
     fn the_program_and_its_libraries_have_text() {
