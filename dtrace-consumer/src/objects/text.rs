@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::Objects;
 use super::image::{self, Image, Parts, Unread};
 use super::mappings::{self, Mapping};
 use super::meter::Exceeded;
+use super::{ENTRY, Objects};
 
 /// The name of the program's file in descriptions, as in DTrace's `pid` provider.
 const PROGRAM: &str = "a.out";
@@ -92,6 +92,14 @@ impl Objects {
             let same = all.binary_search_by_key(&of.addresses.start, |of| of.addresses.start);
             of.is_text && same.map_or(true, |at| all[at] != *of)
         };
+        // The system gives the number of a deleted file to a new one.
+        let were_mapped: HashSet<_> = before.iter().map(|of| of.file).collect();
+        let mut files = self.files.borrow_mut();
+        for of in known.all.iter().filter(|of| !were_mapped.contains(&of.file)) {
+            if files.remove(&of.file).is_some() {
+                self.meter.release(ENTRY);
+            }
+        }
         let mut unmapped = self.unmapped.borrow_mut();
         before.into_iter().filter(is_unmapped).for_each(|of| unmapped.push_front(of));
         unmapped.truncate(UNMAPPED);
