@@ -3,7 +3,7 @@
 //! The state is thread-local. It is neither allocated nor dropped, so signal handlers can use it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::borrowed::Arguments;
 
@@ -24,9 +24,45 @@ pub(crate) struct Hit {
     pub(crate) arguments: Arguments,
 }
 
+impl Hit {
+    const NONE: Self = Self {
+        slots: std::ptr::null(),
+        slot: 0,
+        depth: 0,
+        errno: 0,
+        alternate_end: None,
+        arguments: Arguments::NONE,
+    };
+}
+
+/// A place for a hit. A signal handler that interrupts a change sees no hit, and never parts of two.
+struct Current {
+    is_set: Cell<bool>,
+    hit: Cell<Hit>,
+}
+
+impl Current {
+    #[inline(always)]
+    fn get(&self) -> Option<Hit> {
+        self.is_set.get().then(|| self.hit.get())
+    }
+
+    #[inline(always)]
+    fn set(&self, hit: Option<Hit>) {
+        self.is_set.set(false);
+        if let Some(hit) = hit {
+            // Signal handlers of this thread see the stores in this order.
+            compiler_fence(Ordering::SeqCst);
+            self.hit.set(hit);
+            compiler_fence(Ordering::SeqCst);
+            self.is_set.set(true);
+        }
+    }
+}
+
 thread_local! {
     /// The innermost hit of this thread.
-    static CURRENT: Cell<Option<Hit>> = const { Cell::new(None) };
+    static CURRENT: Current = const { Current { is_set: Cell::new(false), hit: Cell::new(Hit::NONE) } };
     /// The number of this thread; 0 until [`thread_number`] assigns one.
     static NUMBER: AtomicU64 = const { AtomicU64::new(0) };
 }
@@ -34,23 +70,23 @@ thread_local! {
 /// Returns the hit that this thread is recording.
 #[inline(always)]
 pub(crate) fn current() -> Option<Hit> {
-    CURRENT.get()
+    CURRENT.with(Current::get)
 }
 
 /// Sets the hit that this thread is recording.
 #[inline(always)]
 pub(crate) fn set_current(hit: Option<Hit>) {
-    CURRENT.set(hit);
+    CURRENT.with(|current| current.set(hit));
 }
 
 /// Returns whether this thread is recording a hit. A signal handler that sees `true` has interrupted the recording.
 pub(crate) fn in_probe_context() -> bool {
-    CURRENT.get().is_some()
+    current().is_some()
 }
 
 /// Returns the number of hits that the current one has interrupted.
 pub(crate) fn depth() -> u8 {
-    CURRENT.get().map_or(0, |hit| u8::try_from(hit.depth).unwrap_or(u8::MAX))
+    current().map_or(0, |hit| u8::try_from(hit.depth).unwrap_or(u8::MAX))
 }
 
 /// Returns a number, from 1, that no other thread of this process has or has had.

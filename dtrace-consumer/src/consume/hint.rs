@@ -59,7 +59,7 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
             "the provider pid has the probes entry and return of functions in a process that hosts sdt-process: \
              with -p PID, pid$target:a.out:NAME:entry. NAME is the whole path of a function, with a ? for each colon \
              (shop??checksum) or with * (*checksum*); a.out may be the file name of a library, with -Z also of one that the process loads later; \
-             offsets in functions are not traced"
+             a function that is inlined everywhere does not exist (#[inline(never)] keeps it); offsets in functions are not traced"
                 .to_owned(),
         );
     }

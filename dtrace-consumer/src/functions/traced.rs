@@ -111,10 +111,14 @@ const fn reason(why: WhyNoFunction) -> &'static str {
         WhyNoFunction::Stack => {
             "the instruction stores below the stack that the breakpoint handler leaves free"
         }
-        WhyNoFunction::Address => "its process or kernel does not let consumers trace this address",
+        WhyNoFunction::Address => {
+            "the host excludes it: its breakpoint handler may call it, or it is not in the text that may be traced"
+        }
         WhyNoFunction::Bytes => "the code in memory differs from the file",
         WhyNoFunction::Overlap => "the instruction overlaps another site",
-        WhyNoFunction::NoRoom => "there is no room for more sites",
+        WhyNoFunction::NoRoom => {
+            "there is no room for more sites; a process sets their number by Options::function_sites"
+        }
         _ => "the site is refused",
     }
 }

@@ -67,7 +67,7 @@ pub enum FunctionError {
 impl fmt::Display for FunctionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotSupported => "the host does not let consumers trace functions",
+            Self::NotSupported => "the host does not let consumers trace functions, or has no build ID",
             Self::NotPermitted => {
                 "this line does not have the right to trace functions; the host of the kernel grants it"
             }
