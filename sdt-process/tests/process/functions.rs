@@ -177,9 +177,9 @@ fn tracing_the_c_library_ends_nothing() {
         assert_eq!(good, 50, "{shown}{said}");
         assert!(table(&shown).get("malloc").is_some_and(|count| *count >= 50), "{shown}{said}");
         assert!(shown.contains(" calloc ") && !shown.contains("free"), "{shown}");
-        assert!(said.contains(
-            "not traced: the host excludes it: its breakpoint handler may call it"
-        ));
+        assert!(
+            said.contains("not traced: the host excludes it: its breakpoint handler may call it")
+        );
     }
     subject.end();
 }
