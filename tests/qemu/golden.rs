@@ -54,9 +54,11 @@ fn by_route(arch: Arch, route: Route) {
         }
         let output = command.output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        // The messages of our tool about long steps.
-        let err: String =
-            err.split_inclusive('\n').filter(|line| !line.starts_with("xtask: ")).collect();
+        // The messages of our tool about long steps, and its hints.
+        let is_ours = |line: &&str| {
+            ["xtask: ", "dtrace: hint: "].iter().any(|prefix| line.starts_with(prefix))
+        };
+        let err: String = err.split_inclusive('\n').filter(|line| !is_ours(line)).collect();
         assert_eq!(masked(&err), masked(&golden(name, "err")), "{name}");
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(masked(&without_names(&out)), masked(&golden(name, "out")), "{name}");
