@@ -41,6 +41,13 @@ fn the_provider_route_prints_the_same() {
     by_route(Arch::X86_64, Route::Provider);
 }
 
+/// Returns messages without those that only our tools print: about long steps, and hints.
+pub fn without_ours(messages: &str) -> String {
+    let is_ours =
+        |line: &&str| ["xtask: ", "dtrace: hint: "].iter().any(|prefix| line.starts_with(prefix));
+    messages.split_inclusive('\n').filter(|line| !is_ours(line)).collect()
+}
+
 fn by_route(arch: Arch, route: Route) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -53,12 +60,7 @@ fn by_route(arch: Arch, route: Route) {
             command.arg("--workload").arg(&log);
         }
         let output = command.output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        // The messages of our tool about long steps, and its hints.
-        let is_ours = |line: &&str| {
-            ["xtask: ", "dtrace: hint: "].iter().any(|prefix| line.starts_with(prefix))
-        };
-        let err: String = err.split_inclusive('\n').filter(|line| !is_ours(line)).collect();
+        let err = without_ours(&String::from_utf8_lossy(&output.stderr));
         assert_eq!(masked(&err), masked(&golden(name, "err")), "{name}");
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(masked(&without_names(&out)), masked(&golden(name, "out")), "{name}");

@@ -11,6 +11,7 @@ use cargo_sdt::internal::module::Module;
 use cargo_sdt::internal::platform::FreeBsd;
 use harness::workspace;
 
+use crate::golden::without_ours;
 use crate::machine::Machine;
 
 /// Machines at a time: each takes one CPU.
@@ -121,10 +122,8 @@ fn run(name: &str, machine: &Machine) -> String {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    // The messages of our tool about long steps.
-    let said = err.split_inclusive('\n').filter(|line| !line.starts_with("xtask: "));
     let status = output.status.code().expect("it ends by itself");
-    comparable(&format!("{status}\n{out}--- err\n{}", said.collect::<String>()), &file)
+    comparable(&format!("{status}\n{out}--- err\n{}", without_ours(&err)), &file)
 }
 
 /// Returns the recorded output of a program.
