@@ -28,6 +28,19 @@ pub fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<S
     close.min_by_key(|other| (other.len() != name.len(), *other)).map(String::from)
 }
 
+/// Returns the name that has `name` after a prefix and an underscore, in any case: the enumerator `MANNER_CURT` for `Curt`. If there are
+/// several, returns the first in alphabetical order.
+pub fn prefixed<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let has_suffix = |other: &&str| {
+        let start = other.len().checked_sub(name.len()).filter(|start| *start > 1);
+        let parts = start.and_then(|start| other.split_at_checked(start));
+        parts.is_some_and(|(prefix, suffix)| {
+            prefix.ends_with('_') && suffix.eq_ignore_ascii_case(name)
+        })
+    };
+    names.filter(has_suffix).min().map(String::from)
+}
+
 /// Returns the question whether a similar name is meant.
 pub fn did_you_mean(name: &str) -> String {
     format!("did you mean {name}?")
@@ -36,6 +49,19 @@ pub fn did_you_mean(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prefixes_are_found() {
+        let names = ["MANNER_CURT", "MANNER_KIND", "_CURT", "CURT", "é_CURT"];
+        for (name, expected) in [
+            ("Curt", Some("MANNER_CURT")),
+            ("kind", Some("MANNER_KIND")),
+            ("IND", None),
+            ("x", None),
+        ] {
+            assert_eq!(prefixed(name, names.into_iter()).as_deref(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn one_letter() {

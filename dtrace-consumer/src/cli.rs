@@ -11,6 +11,7 @@ use clap::builder::{ValueHint, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use dtrace_abi::option::OptionId;
+use dtrace_compiler::did_you_mean;
 use dtrace_compiler::options::OptionError;
 
 use crate::consume::{CompileError, DtraceError, Interrupt, specifies};
@@ -358,7 +359,8 @@ struct SetError {
 /// Sets an option that the user has written as `written`.
 fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> Result<(), SetError> {
     job.set(name, value).map_err(|error| {
-        let hint = error.hint(name);
+        let known = || "-x help lists the options".to_owned();
+        let hint = error.hint(name).or_else(|| (error == OptionError::Name).then(known));
         SetError { written: written.to_owned(), error, hint }
     })
 }
@@ -467,6 +469,9 @@ pub fn complaint(error: &clap::Error) -> String {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             let first = first.strip_prefix("error: ").unwrap_or(first);
+            if let Some(similar) = context(ContextKind::SuggestedArg) {
+                return format!("{first}: {}", did_you_mean(similar));
+            }
             match error.get(ContextKind::ValidValue) {
                 Some(ContextValue::Strings(values)) if !values.is_empty() => {
                     format!("{first}: the value must be one of {}", values.join(", "))
@@ -573,5 +578,7 @@ mod tests {
         assert_eq!(job("-p x").unwrap_err(), "invalid value 'x' for '-p <PID>': not a process ID");
         let error = job("--nosuch").unwrap_err();
         assert!(error.starts_with("unexpected argument '--nosuch'"), "{error}");
+        let error = job("--perfeto x").unwrap_err();
+        assert_eq!(error, "unexpected argument '--perfeto' found: did you mean --perfetto?");
     }
 }

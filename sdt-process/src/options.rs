@@ -121,7 +121,7 @@ impl Options {
 
     /// Sets the room for functions that consumers trace without a declared probe (`dtrace -n 'pid$target:a.out:main:entry'`): the entry
     /// of a function takes one place, and each instruction that leaves it another one. With 0, no function can be traced. The default
-    /// is 4096. On architectures other than x86_64, functions are not traced yet.
+    /// is 4096.
     pub const fn function_sites(mut self, sites: usize) -> Self {
         self.function_sites = sites;
         self

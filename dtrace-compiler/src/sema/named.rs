@@ -51,9 +51,18 @@ impl Session<'_> {
         match found {
             Some(found) => Ok(Some(found)),
             None => {
-                let message =
-                    format!("args.{name} may not be referenced outside of a probe clause");
-                self.error(ErrTag::ArgsNone, message)
+                let message = match self.probe {
+                    Some(_) => {
+                        format!("args.{name} is unknown: no probe of the description exists yet")
+                    }
+                    None => format!("args.{name} may not be referenced outside of a probe clause"),
+                };
+                let positions = "arg0 to arg9 have the arguments as numbers".to_owned();
+                self.error_with_hint(
+                    ErrTag::ArgsNone,
+                    message,
+                    self.probe.is_some().then_some(positions),
+                )
             }
         }
     }

@@ -6,7 +6,6 @@ use dtrace_abi::stability::Attribute;
 use super::ident::Cooking;
 use super::{IdKind, Ident, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
-use crate::suggest::closest;
 use crate::types::TypeId;
 
 impl Session<'_> {
@@ -49,8 +48,11 @@ impl Session<'_> {
             None => {
                 let at = if scope == Scope::Agg { "@" } else { "" };
                 let message = format!("failed to resolve {at}{name}: Unknown variable name");
-                let similar = closest(&name, self.table(scope).names.keys().map(String::as_str));
-                return self.unknown_name(ErrTag::IdentUndef, message, similar);
+                return self.unknown_name(
+                    ErrTag::IdentUndef,
+                    message,
+                    self.similar_name(scope, &name),
+                );
             }
         };
         self.name_node(node, id)

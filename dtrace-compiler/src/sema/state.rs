@@ -197,6 +197,12 @@ impl State {
         self.types.order().find_map(find)
     }
 
+    /// Returns the names that [`name_of_module`](Self::name_of_module) finds.
+    pub fn names_of_modules(&self) -> impl Iterator<Item = &str> {
+        let modules = self.types.order().filter_map(|room| self.modules.get(room));
+        modules.flat_map(|module| module.names.keys().map(String::as_str))
+    }
+
     /// Returns an empty table of clause-local names.
     pub fn locals() -> Table {
         Table::new("clause local", FIRST, END)

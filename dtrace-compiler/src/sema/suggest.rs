@@ -3,8 +3,9 @@
 use dtrace_abi::ErrTag;
 
 use super::Session;
+use super::session::Scope;
 use crate::error::Result;
-use crate::suggest::{closest, did_you_mean};
+use crate::suggest::{closest, did_you_mean, prefixed};
 
 impl Session<'_> {
     /// Returns an error about an unknown name; `similar` is a similar name that exists.
@@ -33,5 +34,13 @@ impl Session<'_> {
     /// Returns the global name that differs by one letter.
     pub fn close_global(&self, name: &str) -> Option<String> {
         closest(name, self.state.globals.names.keys().map(String::as_str))
+    }
+
+    /// Returns the variable or enumerator that a name of this scope may mean.
+    pub fn similar_name(&self, scope: Scope, name: &str) -> Option<String> {
+        let own = || self.table(scope).names.keys().map(String::as_str);
+        let of_modules = || self.state.names_of_modules().filter(|_| scope == Scope::Global);
+        let all = || own().chain(of_modules());
+        closest(name, all()).or_else(|| prefixed(name, all()))
     }
 }

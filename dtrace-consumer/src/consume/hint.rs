@@ -35,13 +35,16 @@ pub(super) fn of(description: &str, kernel: &Kernel) -> Option<String> {
     })
 }
 
-/// Returns a question about the functions that a description may mean, which matches none.
+/// Returns a hint for a description of functions that matches none: what of it is wrong.
 fn functions(description: &str, kernel: &Kernel) -> Option<String> {
     let mut parts = pieces(description, Field::Name);
     let mut part = || parts.next().unwrap_or_default().to_owned();
     let (name, function, module, provider) = (part(), part(), part(), part());
-    ["", "entry", "return"].contains(&&*name).then_some(())?;
     let wanted = Description { id: 0, provider, module, function, name };
+    if let Some(hint) = kernel.wrong_part(&wanted) {
+        return Some(hint);
+    }
+    ["", "entry", "return"].contains(&&*wanted.name).then_some(())?;
     let similar = kernel.similar_functions(&wanted);
     let Description { provider, module, name, .. } = &wanted;
     let each = similar.iter().map(|function| format!("{provider}:{module}:{function}:{name}"));
@@ -49,12 +52,23 @@ fn functions(description: &str, kernel: &Kernel) -> Option<String> {
     (!all.is_empty()).then(|| did_you_mean(&all))
 }
 
+/// The largest number of modules and functions of probes in a hint.
+const PLACES: usize = 4;
+
+/// Returns whether a part of a description is a name, and not a pattern.
+fn is_literal(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['*', '?', '[', '\\'])
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns a hint for a description that matches none of these probes.
 fn hint(description: &str, probes: &[Probe]) -> Option<String> {
     let (provider, rest) = description.split_once(':')?;
     let name = rest.rsplit(':').next()?;
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if provider.strip_prefix("pid").is_some_and(number) {
+    if provider.strip_prefix("pid").is_some_and(is_number) {
         return Some(
             "the provider pid has the probes entry and return of functions in a process that hosts sdt-process: \
              with -p PID, pid$target:a.out:NAME:entry. NAME is the whole path of a function, with a ? for each colon \
@@ -73,7 +87,6 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
         );
     }
     let providers: BTreeSet<&str> = probes.iter().map(|probe| &*probe.provider).collect();
-    let is_literal = |text: &str| !text.is_empty() && !text.contains(['*', '?', '[', '\\']);
     if is_literal(provider) && !providers.contains(provider) {
         return Some(unknown_provider(provider, &providers));
     }
@@ -92,6 +105,15 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
     let similar = other.map(String::from);
     match similar.or_else(|| closest(name, names())) {
         Some(found) => Some(did_you_mean(&found)),
+        None if names().any(|other| other == name) => {
+            let same = probes
+                .iter()
+                .filter(|of| of.name == name && (!is_literal(provider) || of.provider == provider));
+            let places: BTreeSet<_> =
+                same.map(|of| format!("{}:{}", of.module, of.function)).collect();
+            let all = places.into_iter().take(PLACES).collect::<Vec<_>>().join(", ");
+            Some(format!("{name} has another module or function: {all}"))
+        }
         None if is_literal(provider) => {
             Some(format!("-l -P {provider} lists the probes of {provider}"))
         }
@@ -132,7 +154,7 @@ mod tests {
             id,
             provider: (*provider).into(),
             module: "m".into(),
-            function: String::new(),
+            function: "none".into(),
             name: (*name).into(),
         })
         .collect()
@@ -157,7 +179,7 @@ mod tests {
         says(":::tick-1x", "register_profile");
         says("profile:::profile-97", "register_profile");
         says("shop:::nothing-like-it", "-l -P shop lists the probes of shop");
-        says("shop:x::request-done", "-l -P shop lists the probes of shop");
+        says("shop:x::request-done", "request-done has another module or function: m:none");
         says("stock:::request_done", "-l -P stock lists the probes of stock");
         for other in [":::nothing-like-it", ":::", "shop*:::x*"] {
             assert_eq!(hint(other, &probes()), None, "{other}");

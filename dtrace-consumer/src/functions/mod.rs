@@ -35,6 +35,7 @@ mod similar;
 mod traced;
 mod types;
 mod window;
+mod wrong;
 mod x86_64;
 
 pub use elf::ReadError;

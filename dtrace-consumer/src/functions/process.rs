@@ -1,5 +1,6 @@
 //! The functions of a process: of the program and of its shared libraries.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::function::Architecture;
 use super::similar::similar;
 use super::traced::Traced;
 use super::types::{Arguments, Origin, Types};
+use super::wrong::wrong_part;
 use crate::client::{Client, ClientError, Probe};
 use crate::objects::{Objects, Text, TextFile};
 
@@ -208,6 +210,15 @@ impl ProcessFunctions {
         let unmatched = self.files.iter().filter(is_meant).flat_map(|file| &file.symbols);
         let unmatched = unmatched.map(|symbol| &*symbol.name.function);
         similar(&of.function, unmatched.chain(self.traced.names(&spec)))
+    }
+
+    /// Returns a hint if the provider, the module, or the name of a description that matches no function is wrong.
+    pub(crate) fn wrong_part(&self, of: &Description) -> Option<String> {
+        let read = self.files.iter().map(|file| &*file.module);
+        let modules: BTreeSet<_> =
+            read.chain(self.unread.iter().map(|file| &*file.module)).collect();
+        let modules: Vec<_> = modules.into_iter().collect();
+        wrong_part(of, self.traced.provider(), &modules)
     }
 
     /// Returns the arguments of a probe: see [`Traced::arguments`].

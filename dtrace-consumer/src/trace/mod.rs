@@ -23,10 +23,15 @@
 //! # }
 //! ```
 
+mod libraries;
+mod lowered;
 mod running;
+mod timer;
+mod timer_check;
+mod unrecorded;
 
-use running::Unrecorded;
 pub use running::{Look, Running};
+use unrecorded::Unrecorded;
 
 use std::collections::BTreeMap;
 

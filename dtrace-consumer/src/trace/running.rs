@@ -9,7 +9,11 @@ use dtrace_compiler::options::Options;
 use dtrace_compiler::types::Types;
 use dtrace_protocol::{Run, SnapshotOf};
 
-use super::TraceError;
+use super::libraries::LibrarySearch;
+use super::timer::Timer;
+use super::timer_check::TimerCheck;
+use super::unrecorded::Unrecorded;
+use super::{TraceError, lowered};
 use crate::budget::{Share, Use};
 use crate::client::{Client, ClientError, Snapshot};
 use crate::kernel::{DescriptionSource, Kernel};
@@ -26,53 +30,6 @@ const SLOWEST_BEAT: Duration = Duration::from_millis(500);
 const QUICK_BEAT: Duration = Duration::from_millis(2);
 const QUICK: Duration = Duration::from_secs(2);
 
-/// Time between two checks of the timers. A timer counts as late after two seconds.
-const TIMERS: Duration = Duration::from_secs(3);
-
-/// Shortest time between two searches for new libraries; and the part of the time that the searches take at most, as its reciprocal.
-const LIBRARIES: Duration = Duration::from_millis(100);
-const SHARE: u32 = 100;
-
-/// The options for sizes of buffers, as messages name them.
-const BUFFERS: [(OptionId, &str); 4] = [
-    (OptionId::Bufsize, "buffer size"),
-    (OptionId::Aggsize, "aggregation size"),
-    (OptionId::Specsize, "speculation size"),
-    (OptionId::Dynvarsize, "dynamic variable size"),
-];
-/// A difference of less than this many bytes is not reported.
-const WORD: i64 = 8;
-
-/// Returns a number of bytes in the largest unit of which it is a multiple.
-fn amount(bytes: i64) -> String {
-    let units = [(60, 'e'), (50, 'p'), (40, 't'), (30, 'g'), (20, 'm'), (10, 'k')];
-    let unit = units.into_iter().find(|(shift, _)| bytes >> shift != 0);
-    match unit.filter(|(shift, _)| bytes & ((1_i64 << shift) - 1) == 0) {
-        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
-        None => format!("{bytes} bytes"),
-    }
-}
-
-/// The time of the last of a series of regular events.
-#[derive(Clone, Copy, Debug, Default)]
-struct Timer(Option<Instant>);
-
-impl Timer {
-    /// Returns the time left until the next event.
-    fn left(self, rate: Duration) -> Duration {
-        self.0.map_or(Duration::ZERO, |last| rate.saturating_sub(last.elapsed()))
-    }
-
-    /// Returns whether the event is due, and if so starts the time until the next one. `at_once` makes it due.
-    fn now(&mut self, rate: Duration, at_once: bool) -> bool {
-        let due = at_once || self.left(rate).is_zero();
-        if due {
-            self.0 = Some(Instant::now());
-        }
-        due
-    }
-}
-
 /// The look of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
@@ -80,34 +37,6 @@ pub struct Look {
     pub color: bool,
     /// The output goes to a terminal: control characters in data are escaped.
     pub terminal: bool,
-}
-
-/// Hits of a kernel that are neither records nor drops, because the kernel could not record them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unrecorded {
-    reentered: u64,
-    stray: u64,
-}
-
-impl Unrecorded {
-    /// Returns the numbers of hits since the kernel started.
-    pub(super) const fn of(status: &dtrace_protocol::Status) -> Self {
-        Self { reentered: status.reentered, stray: status.stray }
-    }
-
-    /// Returns a message for each kind of hits that were counted since `before`.
-    fn messages(self, before: Self) -> impl Iterator<Item = String> {
-        let reentered = self.reentered.saturating_sub(before.reentered);
-        let stray = self.stray.saturating_sub(before.stray);
-        let kinds = [
-            (reentered, "the CPU was recording another hit"),
-            (stray, "no CPU number or slot was free, or the stack was too small"),
-        ];
-        kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
-            let hits = if count == 1 { "hit was" } else { "hits were" };
-            format!("{count} {hits} not recorded: {why}\n")
-        })
-    }
 }
 
 /// A running trace of one kernel.
@@ -141,12 +70,8 @@ pub struct Running {
     abandoned: bool,
     /// The unrecorded hits when the run began.
     unrecorded: Unrecorded,
-    /// The time of the next check of the timers; `None` if no program enables one, or a message has reported them.
-    timers: Option<Instant>,
-    /// The last search for new libraries.
-    libraries: Timer,
-    /// The time between two searches.
-    search: Duration,
+    timers: TimerCheck,
+    libraries: LibrarySearch,
 }
 
 impl Running {
@@ -181,9 +106,8 @@ impl Running {
             drops_reported: Timer::default(),
             abandoned: false,
             unrecorded: Unrecorded::default(),
-            timers: None,
-            libraries: Timer::default(),
-            search: LIBRARIES,
+            timers: TimerCheck::default(),
+            libraries: LibrarySearch::new(),
         }
     }
 
@@ -199,42 +123,7 @@ impl Running {
 
     /// Checks from time to time whether the kernel drives its timers and samples its threads.
     pub(super) fn check_timers(&mut self) {
-        self.timers = Some(Instant::now() + TIMERS);
-    }
-
-    /// Reports once that the kernel does not drive its timers, or does not sample all threads.
-    fn report_timers(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
-        if self.timers.is_none_or(|next| Instant::now() < next) {
-            return Ok(());
-        }
-        self.check_timers();
-        let status = self.kernel.ask(Client::status)?;
-        let (late, unsampled) = (status.late_timers, status.unsampled_threads);
-        if late != 0 {
-            self.timers = None;
-            sink.message(&format!(
-                "{late} of the enabled timers do not fire, or not on every CPU: the kernel does not call tick of sdt-framework on each CPU; \
-                 with a one-shot timer, it has to implement timers_changed\n"
-            ))?;
-        }
-        if unsampled != 0 {
-            self.timers = None;
-            sink.message(&format!(
-                "profile-N does not sample {unsampled} of the threads: they block its signal, have a seccomp filter of their own, or get no timer from the system\n"
-            ))?;
-        }
-        Ok(())
-    }
-
-    /// Traces functions of libraries that the process has loaded since the last search.
-    fn trace_new_libraries(&mut self) -> Result<(), TraceError> {
-        if !self.libraries.now(self.search, false) {
-            return Ok(());
-        }
-        let begin = Instant::now();
-        self.kernel.trace_new_libraries()?;
-        self.search = LIBRARIES.max(begin.elapsed().saturating_mul(SHARE));
-        Ok(())
+        self.timers.start();
     }
 
     /// Requests the status less often if there are many kernels, so that the consumer has the same work with any number.
@@ -298,27 +187,12 @@ impl Running {
         &self.consumer.settings().options
     }
 
-    /// Returns a message for each buffer that is smaller than the user requested, with its size (`go`, dtrace.c). dtrace(1) reports
-    /// its own defaults, too.
+    /// Returns a message for each buffer that is smaller than the user requested.
     ///
     /// # Errors
     /// The kernel or the connection failed.
-    pub(crate) fn lowered(&self) -> Result<Vec<String>, ClientError> {
-        let (options, defaults) = (self.options(), Options::default());
-        let requested = BUFFERS.map(|(id, name)| {
-            let value = Some(options.get(id)).filter(|value| *value != UNSET);
-            (id, name, value.filter(|value| defaults.number(id) != Some(*value)))
-        });
-        if requested.iter().all(|(.., value)| value.is_none()) {
-            return Ok(Vec::new());
-        }
-        let made = self.kernel.ask(Client::options)?;
-        let lowered = requested.into_iter().filter_map(|(id, name, value)| {
-            let (_, size) = made.iter().find(|(option, _)| *option == id.number())?;
-            (*size > 0 && *size < value? - WORD)
-                .then(|| format!("{name} lowered to {}", amount(*size)))
-        });
-        Ok(lowered.collect())
+    pub fn lowered(&self) -> Result<Vec<String>, ClientError> {
+        lowered::messages(self.options(), || self.kernel.ask(Client::options))
     }
 
     /// Returns the status of the last `exit`.
@@ -397,8 +271,10 @@ impl Running {
         }
         let over = self.is_over();
         if !over {
-            self.report_timers(sink)?;
-            self.trace_new_libraries()?;
+            for message in self.timers.work(&self.kernel)? {
+                sink.message(&message)?;
+            }
+            self.libraries.work(&self.kernel)?;
         }
         // Buffers with the policies ring and fill are read at the end.
         if !over && self.policy().is_some_and(|policy| policy != BufPolicy::Switch) {
@@ -545,7 +421,7 @@ impl Running {
         }
         if !self.abandoned {
             let unrecorded = Unrecorded::of(&self.kernel.ask(Client::status)?);
-            for message in unrecorded.messages(self.unrecorded) {
+            for message in unrecorded.messages(self.unrecorded, self.kernel.is_process()) {
                 sink.message(&message)?;
             }
         }
@@ -573,37 +449,5 @@ fn status(run: &Run) -> Status {
         killed: run.killed.into(),
         exiting: run.exiting.into(),
         pad: [0; 6],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_hits_of_this_run_are_reported() {
-        let before = Unrecorded { reentered: 5, stray: 7 };
-        let messages = |now: Unrecorded| now.messages(before).collect::<Vec<_>>();
-        assert!(messages(before).is_empty());
-        // The kernel has started again.
-        assert!(messages(Unrecorded::default()).is_empty());
-        let now = Unrecorded { reentered: 6, stray: 9 };
-        let [one, two] = &messages(now)[..] else { panic!("{:?}", messages(now)) };
-        assert!(one.starts_with("1 hit was not recorded: the CPU"), "{one}");
-        assert!(two.starts_with("2 hits were not recorded: no"), "{two}");
-    }
-
-    #[test]
-    fn sizes_are_as_dtrace_prints_them() {
-        for (bytes, text) in [
-            (65536, "64k"),
-            (4 << 20, "4m"),
-            (3 << 19, "1572864 bytes"),
-            (1 << 30, "1g"),
-            (1000, "1000 bytes"),
-            (2048, "2k"),
-        ] {
-            assert_eq!(amount(bytes), text);
-        }
     }
 }

@@ -85,7 +85,7 @@ pub enum ProcessError {
 
 impl ProcessError {
     /// Returns whether the error may disappear when the process starts to host probes.
-    pub(crate) const fn is_early(&self) -> bool {
+    pub const fn is_early(&self) -> bool {
         matches!(self, Self::NoProbes | Self::None | Self::Forbidden | Self::Io(_))
     }
 }

@@ -1,28 +1,33 @@
 //! A kernel at the other end of a connection, for the compiler and for rendering: probes, descriptions of records, symbols.
 //! Answers are cached.
 
+mod descriptions;
+#[cfg(feature = "functions")]
+mod functions;
+#[cfg(not(feature = "functions"))]
+#[path = "no_functions.rs"]
+mod functions;
+mod symbols;
+
+pub(crate) use descriptions::DescriptionSource;
+use functions::KnownFunctions;
+use symbols::SymbolCache;
+
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use dtrace_abi::record::RecordDesc;
-#[cfg(feature = "functions")]
-use dtrace_abi::spec::{Field, Spec};
 use dtrace_abi::stability::{Attribute, Class, Stability};
 use dtrace_compiler::declared::{self, Declarations, Named};
 use dtrace_compiler::surroundings::{
     self, Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
 };
 use dtrace_compiler::types::Types;
-use dtrace_protocol::{Datum, Why};
 
-use crate::budget::{Budget, SYMBOLS, Share, Use};
+use crate::budget::{Budget, Share, Use};
 use crate::client::{ArgType, Client, ClientError, Declared, Detail, Probe};
-#[cfg(feature = "functions")]
-use crate::functions::{Functions, ProcessFunctions, Traced, TracedError};
-use crate::objects::{Found, Line, Objects};
-use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
+use crate::objects::{Line, Objects};
 
 /// The statements of the library's own `dtrace:::ERROR` clause are numbered from this number on.
 pub(crate) const OWN: u64 = 1 << 32;
@@ -30,12 +35,8 @@ pub(crate) const OWN: u64 = 1 << 32;
 /// The maximum number of probes in a row that may disappear between the list and the request for their details.
 const AGAIN: u32 = 64;
 
-/// Size of an entry of the symbol cache without the symbol, in bytes.
-const ENTRY: u64 = 64;
-/// Size of the description of a datum in memory, in bytes.
-const DATUM: usize = 256;
-/// Size in memory of each byte of a format, in bytes.
-const FORMAT: usize = 64;
+/// Size of the names of a probe or an argument in memory, in bytes.
+const NAME: usize = 64;
 
 /// The names of arguments by provider and probe, of each module that declares such a probe.
 type ArgumentNames = HashMap<[String; 2], Vec<(String, Vec<Named>)>>;
@@ -49,27 +50,16 @@ pub struct Kernel {
     client: RefCell<Client>,
     /// The first error of a request by a caller that cannot return errors.
     failed: RefCell<Option<ClientError>>,
-    /// Symbols by module (or an empty text) and name.
-    named: RefCell<HashMap<[String; 2], Option<crate::client::Symbol>>>,
     matches: RefCell<HashMap<Description, Matches>>,
     /// The names of the arguments of the probes that modules declare.
     arguments: RefCell<ArgumentNames>,
-    symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
-    /// The first requested address of each module, which represents the module.
-    modules: RefCell<HashMap<String, u64>>,
-    /// The memory of symbols by address, and of modules.
-    cached: RefCell<Share>,
+    symbols: SymbolCache,
     /// The memory of descriptions.
     described: RefCell<Share>,
     target: i64,
     /// Whether the session is open.
     is_open: Cell<bool>,
-    /// The functions of the kernel's file.
-    #[cfg(feature = "functions")]
-    functions: RefCell<Option<Traced>>,
-    /// The functions of the process, if the kernel is a process of this machine.
-    #[cfg(feature = "functions")]
-    process: RefCell<Option<ProcessFunctions>>,
+    functions: KnownFunctions,
     /// The mapped files of the kernel, if it is a process of this machine.
     objects: Option<Rc<Objects>>,
 }
@@ -78,23 +68,18 @@ impl Kernel {
     /// Creates a kernel from a connection. `target` is the value of `$target`.
     pub fn new(client: Client, target: i64) -> Self {
         let budget = client.budget();
-        let (cached, described) = (budget.share(Use::Symbols), budget.share(Use::Descriptions));
+        let described = budget.share(Use::Descriptions).into();
+        let symbols = SymbolCache::new(budget.share(Use::Symbols));
         Self {
             client: RefCell::new(client),
             failed: RefCell::default(),
-            named: RefCell::default(),
             matches: RefCell::default(),
             arguments: RefCell::default(),
-            symbols: RefCell::default(),
-            modules: RefCell::default(),
-            cached: cached.into(),
-            described: described.into(),
+            symbols,
+            described,
             target,
             is_open: Cell::new(false),
-            #[cfg(feature = "functions")]
-            functions: RefCell::default(),
-            #[cfg(feature = "functions")]
-            process: RefCell::default(),
+            functions: KnownFunctions::default(),
             objects: None,
         }
     }
@@ -111,96 +96,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lets descriptions match these functions of the kernel's file. A function is sent to the kernel when a description matches
-    /// it.
-    #[cfg(feature = "functions")]
-    pub fn trace_functions(&self, functions: Traced) {
-        self.functions.replace(Some(functions));
-    }
-
-    /// Lets descriptions match the functions of a module that the kernel has loaded.
-    ///
-    /// # Errors
-    /// The kernel has not loaded the file, or the kernel or the connection failed.
-    #[cfg(feature = "functions")]
-    pub fn trace_module(&self, functions: Functions) -> Result<(), TracedError> {
-        let mut kernel = self.functions.borrow_mut();
-        let Some(kernel) = kernel.as_mut() else { return Ok(()) };
-        self.ask(|client| Ok(kernel.add_module(functions, client)))?
-    }
-
-    /// Returns messages about functions that descriptions have matched and that are not traced.
-    #[cfg(feature = "functions")]
-    pub fn function_complaints(&self) -> Vec<String> {
-        let mut all: Vec<String> =
-            self.functions.borrow_mut().as_mut().map(Traced::complaints).unwrap_or_default();
-        all.extend(self.process.borrow_mut().iter_mut().flat_map(ProcessFunctions::complaints));
-        all
-    }
-
-    /// Returns functions that a description which matches no function may mean, as descriptions name them.
-    #[cfg(feature = "functions")]
-    pub fn similar_functions(&self, description: &Description) -> Vec<String> {
-        let of_kernel =
-            self.functions.borrow().as_ref().map_or_else(Vec::new, |of| of.similar(description));
-        let of_process = self.process.borrow();
-        let of_process = of_process.iter().filter(|of| of.may_match(description));
-        of_kernel.into_iter().chain(of_process.flat_map(|of| of.similar(description))).collect()
-    }
-
-    /// Sends the functions that a description matches.
-    fn provide(&self, client: &mut Client, description: &Description) -> Result<(), ClientError> {
-        #[cfg(feature = "functions")]
-        if description.id == 0
-            && let Ok(spec) = Spec::parse(&description.to_string(), Field::Name)
-        {
-            let (mut kernel, mut process) =
-                (self.functions.borrow_mut(), self.process.borrow_mut());
-            let mut process = process.as_mut().filter(|of| of.may_match(description));
-            if (kernel.is_some() || process.is_some()) && !self.is_open.replace(true) {
-                client.open()?;
-            }
-            if let Some(functions) = kernel.as_mut() {
-                functions.send(&spec, client)?;
-            }
-            if let Some(functions) = &mut process {
-                functions.send(description, &spec, client)?;
-            }
-        }
-        #[cfg(not(feature = "functions"))]
-        let _ = (client, description);
-        Ok(())
-    }
-
-    /// Sends the functions of libraries that the process has loaded since the last call, as far as descriptions match them. Their probes join
-    /// the programs that are enabled.
-    ///
-    /// # Errors
-    /// The process refuses, or the process or the connection failed.
-    pub(crate) fn trace_new_libraries(&self) -> Result<(), ClientError> {
-        #[cfg(feature = "functions")]
-        if let Some(process) = self.process.borrow_mut().as_mut() {
-            self.ask(|client| process.send_new(client))?;
-        }
-        Ok(())
-    }
-
-    /// Notes for which types of arguments a clause with this description is compiled.
-    #[cfg(feature = "functions")]
-    fn note_typed(&self, of: &Description, functions: &[Arguments]) {
-        let Ok(spec) = Spec::parse(&of.to_string(), Field::Name) else { return };
-        let functions: Vec<_> = functions.iter().collect();
-        if let Some(kernel) = self.functions.borrow().as_ref() {
-            kernel.note_typed(spec.clone(), &functions);
-        }
-        if let Some(process) = self.process.borrow().as_ref() {
-            process.note_typed(spec, &functions);
-        }
-    }
-
-    #[cfg(not(feature = "functions"))]
-    const fn note_typed(&self, _: &Description, _: &[Arguments]) {}
-
     /// Sets the process ID of a kernel that is a process of this machine. The process's files provide names of functions that the
     /// process itself does not report: of libraries, and of inlined functions. If `$target` is this process, it becomes the number that
     /// the process has in its own pid namespace, as `pid` is in its programs.
@@ -211,14 +106,27 @@ impl Kernel {
         if self.target == i64::from(id) {
             self.target = own.into();
         }
-        #[cfg(feature = "functions")]
-        self.process.replace(Some(ProcessFunctions::new(own, objects.clone())));
+        self.functions.set_process(own, objects.clone());
         self.objects = Some(objects);
+    }
+
+    /// Returns whether the kernel is a process of this machine.
+    pub(crate) const fn is_process(&self) -> bool {
+        self.objects.is_some()
     }
 
     /// Returns the functions and lines at an address, by debug information: see [`Objects::lines`].
     pub fn lines(&self, address: u64) -> Vec<Line> {
         self.objects.as_ref().map_or_else(Vec::new, |objects| objects.lines(address))
+    }
+
+    /// Sends the functions of libraries that the process has loaded since the last call, as far as descriptions match them. Their
+    /// probes join the programs that are enabled.
+    ///
+    /// # Errors
+    /// The process refuses, or the process or the connection failed.
+    pub(crate) fn trace_new_libraries(&self) -> Result<(), ClientError> {
+        self.ask(|client| self.functions.send_new(client))
     }
 
     /// Returns messages, each once: that functions of the process have no names because a limit was reached, that stacks are
@@ -227,9 +135,7 @@ impl Kernel {
         let objects = self.objects.as_deref();
         let messages = objects.map(|of| [of.limit_message(), of.stack_message()]);
         let messages = messages.into_iter().flatten().flatten();
-        #[cfg(feature = "functions")]
-        let messages = messages.chain(self.function_complaints());
-        messages.collect()
+        messages.chain(self.functions.complaints()).collect()
     }
 
     /// Sends requests to the kernel.
@@ -288,7 +194,7 @@ impl Kernel {
             // The compiler reports an error in the declarations when a program names a probe of the module.
             let Ok(declarations) = Declarations::parse(text) else { continue };
             for declared::Probe { provider, name, arguments } in declarations.probes {
-                self.describe(ENTRY as usize * (1 + arguments.len()))?;
+                self.describe(NAME * (1 + arguments.len()))?;
                 names.entry([provider, name]).or_default().push((module.clone(), arguments));
             }
         }
@@ -303,7 +209,7 @@ impl Kernel {
     /// The kernel refuses, or the kernel or the connection failed.
     pub fn detail(&self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
         let Some(mut detail) = self.ask(|client| client.describe(probe))? else { return Ok(None) };
-        if let Some(arguments) = self.function_arguments(probe) {
+        if let Some(arguments) = self.functions.arguments(probe) {
             match arguments {
                 Ok(arguments) => detail.types = argument_types(&arguments),
                 Err(why) => detail.untyped = Some(why),
@@ -350,31 +256,7 @@ impl Kernel {
         let attributes = ProviderAttributes { provider, module, function, name, args };
         let arguments = self.arguments(probe, detail);
         let info = ProbeInfo::new(probe.module.clone(), attributes, arguments);
-        ProbeInfo { is_function: self.is_function(probe), ..info }
-    }
-
-    /// Returns whether a probe is one of a function that this consumer has sent.
-    #[cfg(feature = "functions")]
-    fn is_function(&self, probe: &Probe) -> bool {
-        self.functions.borrow().as_ref().is_some_and(|of| of.has(probe))
-            || self.process.borrow().as_ref().is_some_and(|of| of.has(probe))
-    }
-
-    #[cfg(not(feature = "functions"))]
-    const fn is_function(&self, _: &Probe) -> bool {
-        false
-    }
-
-    /// Returns the arguments of a function's probe, or why they are unknown; `None` for other probes.
-    #[cfg(feature = "functions")]
-    fn function_arguments(&self, probe: &Probe) -> Option<Arguments> {
-        let of_kernel = self.functions.borrow().as_ref().and_then(|of| of.arguments(probe));
-        of_kernel.or_else(|| self.process.borrow().as_ref()?.arguments(probe))
-    }
-
-    #[cfg(not(feature = "functions"))]
-    const fn function_arguments(&self, _: &Probe) -> Option<Arguments> {
-        None
+        ProbeInfo { is_function: self.functions.has(probe), ..info }
     }
 
     /// Sends a request for a caller that cannot return errors. Stores an error, and returns `None`.
@@ -398,7 +280,7 @@ impl Kernel {
     /// The kernel refuses, or the kernel or the connection failed.
     pub fn list(&self, description: &Description) -> Result<Vec<Probe>, ClientError> {
         self.ask(|client| {
-            self.provide(client, description)?;
+            self.functions.send(client, description, &self.is_open)?;
             match description.id {
                 0 => client.list(&description.to_string()),
                 id => Ok(client.probe(id)?.into_iter().collect()),
@@ -411,7 +293,7 @@ impl Kernel {
         client: &mut Client,
         description: &Description,
     ) -> Result<Option<Matches>, ClientError> {
-        self.provide(client, description)?;
+        self.functions.send(client, description, &self.is_open)?;
         let text = description.to_string();
         for _ in 0..AGAIN {
             let some = match description.id {
@@ -428,42 +310,6 @@ impl Kernel {
             return Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }));
         }
         Ok(Some(Matches::None))
-    }
-
-    fn symbol_named(&self, module: Option<&str>, name: &str) -> Option<crate::client::Symbol> {
-        let key = [module.unwrap_or_default().to_owned(), name.to_owned()];
-        if let Some(symbol) = self.named.borrow().get(&key) {
-            return symbol.clone();
-        }
-        let symbol = self.known(|client| match client.symbol_named(module, name) {
-            // A consumer without the right to see symbols gets none.
-            Err(ClientError::Refused {
-                why: Why::NotPermitted | Why::NotUnderstood | Why::Other,
-                ..
-            }) => Ok(None),
-            symbol => symbol,
-        });
-        self.named.borrow_mut().insert(key, symbol.clone());
-        symbol
-    }
-
-    fn symbol_at(&self, address: u64) -> Option<crate::client::Symbol> {
-        if let Some(symbol) = self.symbols.borrow().get(&address) {
-            return symbol.clone();
-        }
-        let symbol = self.known(|client| client.symbol(address));
-        // The symbol, and a copy of its module's name.
-        let bytes = symbol.as_ref().map_or(0, |symbol| 2 * symbol.bytes()) + ENTRY;
-        let mut cached = self.cached.borrow_mut();
-        if cached.bytes() + bytes > SYMBOLS || cached.add(bytes).is_err() {
-            cached.release(u64::MAX);
-            self.symbols.borrow_mut().clear();
-            self.modules.borrow_mut().clear();
-            // The answer fits a frame.
-            let _ = cached.add(bytes);
-        }
-        self.symbols.borrow_mut().insert(address, symbol.clone());
-        symbol
     }
 }
 
@@ -504,7 +350,7 @@ impl Surroundings for Kernel {
 
     fn each(&self, of: &Description) -> Vec<(Description, ProbeInfo)> {
         let probes = self.known(|client| {
-            self.provide(client, of)?;
+            self.functions.send(client, of, &self.is_open)?;
             match of.id {
                 0 => client.list(&of.to_string()).map(Some),
                 id => Ok(Some(client.probe(id)?.into_iter().collect())),
@@ -515,7 +361,7 @@ impl Surroundings for Kernel {
         let (mut each, mut typed) = (Vec::new(), Vec::new());
         for probe in probes.unwrap_or_default() {
             let Probe { module, provider, function, name, .. } = &probe;
-            let is_function = self.is_function(&probe);
+            let is_function = self.functions.has(&probe);
             let function = if is_function { function.clone() } else { String::new() };
             if !known.insert([module.clone(), provider.clone(), function, name.clone()]) {
                 continue;
@@ -531,7 +377,7 @@ impl Surroundings for Kernel {
             let Some(mut info) = info else { continue };
             if is_function {
                 of_function = Some(info.clone());
-                let arguments = self.function_arguments(&probe);
+                let arguments = self.functions.arguments(&probe);
                 typed.extend(arguments.clone());
                 match arguments {
                     Some(Ok(arguments)) => info.arguments = arguments,
@@ -541,7 +387,7 @@ impl Surroundings for Kernel {
             }
             each.push((description(&probe), info));
         }
-        self.note_typed(of, &typed);
+        self.functions.note_typed(of, &typed);
         each
     }
 
@@ -588,106 +434,4 @@ impl Surroundings for Kernel {
         };
         self.probes(&description) != Matches::None
     }
-}
-
-impl Symbols for Kernel {
-    fn symbol(&self, address: u64) -> Option<Symbol> {
-        if let Some(found) = self.symbol_at(address) {
-            let crate::client::Symbol { module, name, address, .. } = found;
-            return Some(Symbol { module, name, address });
-        }
-        let Found { module, name, address } = self.objects.as_ref()?.symbol(address)?;
-        Some(Symbol { module, name, address })
-    }
-
-    /// The last name is the function that has a symbol.
-    fn inlined(&self, address: u64) -> Vec<String> {
-        let Some(objects) = &self.objects else { return Vec::new() };
-        let names = objects.functions(address);
-        let inlined = names.split_last().map_or(&[][..], |(_, inlined)| inlined);
-        inlined.iter().flatten().cloned().collect()
-    }
-
-    fn module(&self, address: u64) -> Option<Module> {
-        let name = Symbols::symbol(self, address)?.module;
-        let mut modules = self.modules.borrow_mut();
-        let address = *modules.entry(name.clone()).or_insert(address);
-        Some(Module { name, address })
-    }
-
-    fn note_stack(&self, frames: &[u64]) {
-        if let Some(objects) = &self.objects {
-            objects.note_stack(frames);
-        }
-    }
-
-    /// A process that hosts its probes answers for its own addresses. A kernel has no symbols of processes.
-    fn user_symbol(&self, _: u64, address: u64) -> Option<Symbol> {
-        Symbols::symbol(self, address)
-    }
-
-    fn user_module(&self, _: u64, address: u64) -> Option<Module> {
-        Symbols::module(self, address)
-    }
-}
-
-/// The kernel's descriptions of records, with the names of aggregations, which only the compiler has.
-pub(crate) struct DescriptionSource<'a> {
-    pub kernel: &'a Kernel,
-    pub names: &'a BTreeMap<u32, String>,
-}
-
-impl Descriptions for DescriptionSource<'_> {
-    fn eprobe(&mut self, epid: u32) -> Option<Eprobe> {
-        self.kernel.known(|client| {
-            let Some(found) = client.eprobe(epid)? else { return Ok(None) };
-            self.kernel.describe(size_of::<Eprobe>() + DATUM * found.data.len())?;
-            let probe = client.probe(found.probe)?.map(|probe| description(&probe));
-            // A probe may disappear before its records are read.
-            let gone = Description { id: found.probe, ..Description::default() };
-            let records = records(found.data);
-            let error = records.first().is_some_and(|record| record.uarg > OWN);
-            Ok(Some(Eprobe {
-                probe: probe.unwrap_or(gone),
-                error,
-                size: found.size as usize,
-                records,
-            }))
-        })
-    }
-
-    fn aggregation(&mut self, id: u32) -> Option<AggDescription> {
-        self.kernel.known(|client| {
-            let found = client.aggregation(id)?;
-            let size = found.as_ref().map_or(0, |of| DATUM * of.data.len());
-            self.kernel.describe(size_of::<AggDescription>() + size)?;
-            Ok(found.map(|of| AggDescription {
-                id,
-                variable: of.variable,
-                name: self.names.get(&of.variable).cloned().unwrap_or_default(),
-                epid: of.epid,
-                size: of.size as usize,
-                records: records(of.data),
-                names: Vec::new(),
-                variables: Vec::new(),
-            }))
-        })
-    }
-
-    fn format(&mut self, number: u16) -> Option<Vec<u8>> {
-        self.kernel.known(|client| {
-            let text = client.format(number)?;
-            // The cache has the text and its parsed form.
-            self.kernel.describe(FORMAT * text.as_ref().map_or(0, Vec::len))?;
-            Ok(text)
-        })
-    }
-}
-
-fn records(data: Vec<Datum>) -> Vec<RecordDesc> {
-    let record = |of: Datum| {
-        let Datum { action, size, offset, alignment, format, arg, uarg } = of;
-        RecordDesc { action, pad: 0, size, offset, alignment, format, arg, uarg }
-    };
-    data.into_iter().map(record).collect()
 }
