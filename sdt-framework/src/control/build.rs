@@ -118,6 +118,8 @@ impl Programs {
                 own.iter_mut()
                     .zip(steps::steps(clause.actions).flatten())
                     .for_each(|(to, it)| *to = it);
+                // The machine reads strings that the steps cannot read.
+                self.needs.scratch |= own.iter().any(Step::is_text);
                 clause.plain = Some(own);
                 steps = rest;
             }

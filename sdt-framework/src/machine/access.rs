@@ -35,7 +35,7 @@ impl Cursor {
 
 /// Returns the position of the first zero.
 #[inline(always)]
-fn nul(bytes: &[u8]) -> Option<usize> {
+pub(super) fn nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -48,6 +48,19 @@ fn nul(bytes: &[u8]) -> Option<usize> {
     }
     let found = rest.iter().position(|byte| *byte == 0)?;
     Some(words.len() * 8 + found)
+}
+
+/// Fills `into` with memory of the kernel. Returns `false` if some of it is not in the kernel, is toxic, or cannot be read. The
+/// caller has checked the consumer's rights.
+#[inline]
+pub(crate) fn load_kernel(kernel: &(impl Kernel + ?Sized), address: u64, into: &mut [u8]) -> bool {
+    let length = into.len() as u64;
+    // A range that reaches into the machine's own addresses, or wraps around, is not in the kernel.
+    let last = address.checked_add(length.saturating_sub(1));
+    ObjectAddress::of(address).is_none()
+        && last.is_some_and(|last| ObjectAddress::of(last).is_none())
+        && !kernel.is_toxic(address, length)
+        && kernel.load(address, into)
 }
 
 const fn bad_address(address: u64) -> Stop {
@@ -159,14 +172,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
         let length = into.len() as u64;
         self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
-        // A range that reaches into the machine's own addresses, or wraps around, is not in the kernel.
-        let is_whole =
-            address.checked_add(length - 1).is_some_and(|last| ObjectAddress::of(last).is_none());
-        if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
-            Ok(())
-        } else {
-            Err(bad_address(address))
-        }
+        if load_kernel(self.kernel, address, into) { Ok(()) } else { Err(bad_address(address)) }
     }
 
     /// Returns the number of bytes from one of the machine's own addresses to the end of its object.

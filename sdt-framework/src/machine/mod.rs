@@ -10,7 +10,7 @@
 //! | `sizes` | computes the sizes of a program's dynamic variables |
 //! | `declare` | the declared variables, and the place of each |
 //! | `fuse` | combines instructions that often follow each other into one |
-//! | `simple` | programs that run without the machine |
+//! | `simple`, `argument_text` | programs that run without the machine: numbers, and strings of arguments |
 //! | `firing` | the data that the programs of a consumer share at a hit |
 //! | `interpret` | runs a program |
 //! | `subr` | the subroutines |
@@ -34,6 +34,7 @@
 //!   that, it can read there only its own output, or nothing.
 //! - A string that fills its place to the last byte ends there. A copy that is longer than a literal, or than a name of the probe
 //!   or of the process, is filled with zeroes.
+//! - An action that stores the string of an argument, as of a `&str`, takes no scratch space.
 //! - With one CPU, the chunk of a removed variable is free at once.
 //! - An assignment to a variable that is larger than any chunk drops the record, as an assignment without a free chunk does.
 //! - An instruction that ends with a fault does not change its target register.
@@ -42,6 +43,7 @@
 mod access;
 pub mod address;
 pub mod aggregation;
+mod argument_text;
 mod builtin;
 mod declare;
 mod decode;
@@ -63,6 +65,8 @@ mod tuple;
 mod validate;
 mod work;
 
+pub(crate) use access::load_kernel;
+pub(crate) use argument_text::ArgumentText;
 pub(crate) use builtin::DEEPEST;
 pub(crate) use declare::Extent;
 pub use declare::{Declarations, Declared};

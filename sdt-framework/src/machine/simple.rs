@@ -129,6 +129,10 @@ impl Program<'_> {
             [Slot(Op::ReturnBuiltin(variable)), ..] => {
                 Some(Simple::Given(Given::Process(number(variable)?)))
             }
+            [first, second, Slot(Op::Ret(returned))] => {
+                let (index, register) = indexed_argument([first, second])?;
+                (register == returned).then_some(Simple::Given(Given::Arg(index)))
+            }
             _ => None,
         }
     }
@@ -156,6 +160,13 @@ impl Program<'_> {
         };
         (one == from && other != from).then_some(Guard { what, value, orders })
     }
+}
+
+/// Returns the index of the argument that two instructions load (`args[0]`), and the register.
+pub(super) fn indexed_argument(ops: [Slot; 2]) -> Option<(u8, Reg)> {
+    let [Slot(Op::Set(set, index)), Slot(Op::Args(from, register))] = ops else { return None };
+    let index = u8::try_from(index).ok()?;
+    (set == from).then_some((index, register))
 }
 
 /// Returns the number of the kernel for a built-in variable that all consumers with rights for processes may read.

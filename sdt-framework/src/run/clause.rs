@@ -7,7 +7,7 @@ use super::field::Field;
 use super::step::Step;
 use crate::kernel::Kernel;
 use crate::machine::aggregation::Function;
-use crate::machine::{Failure, Firing, Guard, NUMBER, Program, Simple};
+use crate::machine::{ArgumentText, Failure, Firing, Guard, NUMBER, Program, Simple};
 
 /// A clause. Immutable once it is enabled. The fields that every hit uses are first, on one cache line.
 #[derive(Debug)]
@@ -168,11 +168,9 @@ impl ClauseAction {
         self.kind == Action::DifExpr && returns.is_some_and(|ty| ty.is_by_ref() && ty.is_string())
     }
 
-    /// Sets the offset of the datum in the record or tuple.
-    pub(crate) fn put_at(&mut self, offset: u32) {
-        self.record.offset = offset;
-        let returns = self.program.as_ref().map(Program::returns);
-        let is_plain = matches!(
+    /// Returns whether the action only stores the result of its program. `tracemem` of a string depends on the previous action.
+    const fn only_stores(&self) -> bool {
+        matches!(
             self.kind,
             Action::DifExpr
                 | Action::Printf
@@ -180,9 +178,22 @@ impl ClauseAction {
                 | Action::System
                 | Action::Freopen
                 | Action::LibAct
-                | Action::Tracemem
-        );
-        let is_number = is_plain
+        )
+    }
+
+    /// Returns the string that it stores, if the machine is usually not needed to read it.
+    pub(crate) fn text(&self) -> Option<ArgumentText> {
+        // Then whole words can be copied.
+        let is_aligned = self.record.offset.is_multiple_of(8);
+        let program = self.program.as_ref().filter(|_| self.only_stores() && is_aligned)?;
+        program.argument_text()
+    }
+
+    /// Sets the offset of the datum in the record or tuple.
+    pub(crate) fn put_at(&mut self, offset: u32) {
+        self.record.offset = offset;
+        let returns = self.program.as_ref().map(Program::returns);
+        let is_number = (self.only_stores() || self.kind == Action::Tracemem)
             && returns.is_some_and(|ty| !ty.is_by_ref())
             && matches!(self.record.size, 1 | 2 | 4 | 8);
         self.field = is_number.then(|| Field::new(offset, self.record.size));

@@ -5,7 +5,7 @@
 //! | `fire` | a probe fires, from the hit to its records: start here |
 //! | `clause`, `step`, `field` | a clause: its predicate, its actions, and the position of each datum in the record |
 //! | `context` | the consumer whose clauses run; the actions that do more than store values |
-//! | `plain` | runs a clause without the machine, if all its actions are simple |
+//! | `plain` | runs a clause without the machine, if all its actions are simple; copies strings of arguments |
 //! | `actions`, `store` | runs a clause with the machine: the actions, and what they store |
 //! | `surroundings` | the interface to the host for programs |
 //! | `consumer`, `own` | consumers, and the probes of the provider `dtrace` |

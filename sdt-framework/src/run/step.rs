@@ -1,19 +1,27 @@
-//! Steps: actions on a number that needs no program.
+//! Steps: actions that need no program, or only the string of an argument.
 
 use super::field::Field;
-use crate::machine::Simple;
 use crate::machine::aggregation::Function;
+use crate::machine::{ArgumentText, Simple};
 
-/// An action on a number that is computed without the machine.
+/// An action that runs without the machine. The tag is a number of its own, so that a hit does not compute it from a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) what: Simple,
-    /// The number of its action, from 1.
-    pub(crate) action: u32,
-    pub(crate) then: Then,
+#[repr(u8)]
+pub(crate) enum Step {
+    /// It uses a number that is computed without the machine.
+    Number {
+        /// The number of its action, from 1.
+        action: u32,
+        what: Simple,
+        then: Then,
+    },
+    /// It stores a string.
+    Text(TextStep),
 }
 
-/// The tag is a number of its own, so that a hit does not compute it from a field.
+const _: () = assert!(size_of::<Step>() <= 64, "a cache line");
+
+/// The use of a number. The tag is a number of its own, so that a hit does not compute it from a field.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Then {
@@ -34,8 +42,35 @@ pub(crate) enum Then {
     },
 }
 
+/// An action that stores the string of an argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextStep {
+    pub(crate) text: ArgumentText,
+    pub(crate) place: TextPlace,
+    /// The number of its action, from 1.
+    pub(crate) action: u32,
+    /// The offset of the string, a multiple of 8, and the size of its place in bytes.
+    pub(crate) offset: u32,
+    pub(crate) size: u32,
+}
+
+/// The place of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextPlace {
+    Record,
+    /// A key that another key follows.
+    Key,
+    /// The last key of a tuple, whose words after the string count as zeroes.
+    LastKey,
+}
+
 impl Step {
     /// The initial element of arrays.
     pub(crate) const EMPTY: Self =
-        Self { what: Simple::Constant(0), action: 0, then: Then::Record(Field::NOWHERE) };
+        Self::Number { action: 0, what: Simple::Constant(0), then: Then::Record(Field::NOWHERE) };
+
+    /// Returns whether the action stores a string.
+    pub(crate) const fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
 }

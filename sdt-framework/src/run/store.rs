@@ -37,10 +37,23 @@ pub(crate) fn memref<H: Host>(
     Ok((length.saturating_add(8) <= size as u64).then_some((address, length)))
 }
 
+/// Writes a piece of a string to an offset, and zeroes the rest of its last word, unless an earlier piece has done so.
+#[inline(always)]
+pub(crate) fn put_piece(to: &mut [u64], offset: usize, piece: &[u8]) {
+    let end = offset + piece.len();
+    if !end.is_multiple_of(8)
+        && end / 8 >= offset.div_ceil(8)
+        && let Some(last) = to.get_mut(end / 8)
+    {
+        *last = 0;
+    }
+    put_bytes(to, offset, piece);
+}
+
 /// The number of bytes that are copied at once.
 const PART: usize = 64;
 /// Units of work for each piece of a string, in addition to half a unit for each byte.
-const PIECE: u64 = 8;
+pub(crate) const PIECE: u64 = 8;
 
 /// Copies this number of bytes.
 pub(crate) fn store<H: Host>(
@@ -76,14 +89,7 @@ pub(crate) fn store_string<H: Host>(
     is_users: bool,
 ) -> Result<usize, Stop> {
     let mut put = |firing: &Firing<'_, _>, at: usize, piece: &[u8]| {
-        let (start, end) = (offset + at, offset + at + piece.len());
-        if !end.is_multiple_of(8)
-            && end / 8 >= start.div_ceil(8)
-            && let Some(last) = to.get_mut(end / 8)
-        {
-            *last = 0;
-        }
-        put_bytes(to, start, piece);
+        put_piece(to, offset + at, piece);
         firing.charge(PIECE + piece.len() as u64 / 2)
     };
     if !is_users {

@@ -52,21 +52,25 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     let secret = register(c"secret", Privileges::KERNEL);
     create(&*kernel.dtrace, secret, [c"m", c"f", c"z"], 0);
     let open = register(c"open", Privileges::USER);
-    let probes = [c"a", c"b"].map(|name| create(&*kernel.dtrace, open, [c"m", c"f", name], 0));
+    let names = [c"a", c"b", c"c"];
+    let probes = names.map(|name| create(&*kernel.dtrace, open, [c"m", c"f", name], 0));
     let x = kernel.consumer_with(Rights::new(Privileges::USER));
     assert_eq!(x.enable("secret:::z { trace(1); }"), 0);
     x.enable(
         "open:::a { trace(*(int *)0x1000); }
          open:::b { trace(arg0); stack(2); sym(5); }
+         open:::c { trace(stringof(arg0)); }
          ERROR { trace(arg4); trace(arg5); }",
     );
     x.go();
-    probes.iter().for_each(|&probe| kernel.dtrace.probe(probe, &[7; 6]));
+    let hits = probes.iter().zip([7, 7, 0x1000]);
+    hits.for_each(|(&probe, arg)| kernel.dtrace.probe(probe, &[arg; 6]));
     let denied = i64::from(Fault::KernelPrivilege.number());
     let records = x.records(0).0;
     assert_eq!(records[0].numbers(), [denied, 0x1000]);
     assert_eq!(records[1].data[0], 7_u64.to_le_bytes());
     assert!(records[1].data[1..].iter().flatten().all(|byte| *byte == 0));
+    assert_eq!(records[2].numbers(), [denied, 0x1000]);
     let y = kernel.consumer();
     assert_eq!(y.enable("secret:::z { trace(1); }"), 1);
 }

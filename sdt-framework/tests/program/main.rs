@@ -18,4 +18,5 @@ mod refused;
 mod run;
 mod speculation;
 mod strings;
+mod texts;
 mod timers;

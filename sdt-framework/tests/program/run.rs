@@ -141,7 +141,7 @@ impl<H: Host> Consumer<'_, H> {
     }
 
     fn descriptions(&self, epid: u32) -> (u32, usize, Vec<RecordDesc>) {
-        let mut all = [RecordDesc::EMPTY; 32];
+        let mut all = [RecordDesc::EMPTY; 64];
         let found = self.dtrace.eprobe(self.id, epid, 0, &mut all).unwrap().unwrap();
         assert_eq!(found.epid, epid);
         (found.probe, found.size as usize, all[..found.records as usize].to_vec())

@@ -9,7 +9,7 @@ use crate::machine::failure::Stop;
 use crate::machine::firing::Firing;
 
 /// The largest size of `memstr` in bytes (`dtrace_memstr_max`, FreeBSD's dtrace.c).
-const MEMSTR: u64 = 4096;
+pub(in crate::machine) const MEMSTR: u64 = 4096;
 
 const fn bad_address(address: u64) -> Stop {
     Stop { fault: Fault::BadAddress, address }

@@ -7,6 +7,7 @@ mod number;
 mod path;
 mod string;
 
+pub(super) use copy::MEMSTR;
 use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 
