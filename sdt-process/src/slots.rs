@@ -155,14 +155,13 @@ impl Slots {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Claims a free slot, or re-enters the slot that the interrupted hit holds. If no slot is free, returns `None`
-    /// after two seconds if the hit `waits`, otherwise at once.
-    fn claim(&self, interrupted: Option<Hit>, waits: bool) -> Option<(usize, Option<Claim<'_>>)> {
+    /// Claims a free slot, or re-enters the slot `held` of the interrupted hit. If no slot is free, returns `None` after two seconds
+    /// if the hit `waits`, otherwise at once.
+    fn claim(&self, held: Option<usize>, waits: bool) -> Option<(usize, Option<Claim<'_>>)> {
         let fires_timers = FIRES_TIMERS.get();
-        let interrupted = interrupted.filter(|hit| std::ptr::eq(hit.slots, self.address()));
-        if let Some(interrupted) = interrupted.filter(|_| fires_timers) {
+        if let Some(held) = held.filter(|_| fires_timers) {
             // A clause of a timer hits a probe. No signal handler can be the cause, because this thread blocks signals.
-            return Some((interrupted.slot, None));
+            return Some((held, None));
         }
         let (first, choice) = if fires_timers {
             (0, 1)
@@ -178,8 +177,8 @@ impl Slots {
                     return Some((index, Some(claim)));
                 }
             }
-            if let Some(interrupted) = interrupted {
-                return Some((interrupted.slot, None));
+            if let Some(held) = held {
+                return Some((held, None));
             }
             if !waits {
                 return None;
@@ -192,6 +191,42 @@ impl Slots {
             }
         }
         None
+    }
+
+    /// Runs `f` during a hit. Inlined for a hit that has interrupted no other one, as most hits: then there is no state to keep, and
+    /// nothing waits for a copy of it.
+    #[inline(always)]
+    fn record<R>(&self, interrupted: Option<Hit>, f: impl FnOnce() -> R) -> R {
+        let place = Errno::here();
+        let errno = place.get();
+        memory::begin_hit();
+        // `SiteFramework::hit` or `sampling` has noted the stack and the arguments. For BEGIN, END, ERROR and `tick-N`, this function
+        // checks it.
+        let noted = stack::noted();
+        let arguments = noted.map_or(Arguments::NONE, |(_, arguments)| arguments);
+        let room = noted.map(|(room, _)| room).or_else(room);
+        let held = interrupted.filter(|hit| std::ptr::eq(hit.slots, self.address()));
+        let held = held.map(|hit| hit.slot);
+        let claimed = room.and_then(|room| self.claim(held, room.waits()));
+        let alternate_end = room.and_then(Room::alternate_end);
+        let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
+        let claim = claimed.and_then(|(_, claim)| claim);
+        let depth = match interrupted {
+            Some(interrupted) if FIRES_TIMERS.get() => interrupted.depth,
+            Some(interrupted) => interrupted.depth.saturating_add(1),
+            None => 0,
+        };
+        let _end = EndOfHit { interrupted, errno: (place, errno), _claim: claim };
+        let slots = self.address();
+        hit::set_current(Some(Hit { slots, slot, depth, errno, alternate_end, arguments }));
+        f()
+    }
+
+    /// Runs `f` during a hit that has interrupted another one.
+    #[cold]
+    #[inline(never)]
+    fn record_nested<R>(&self, interrupted: Hit, f: impl FnOnce() -> R) -> R {
+        self.record(Some(interrupted), f)
     }
 }
 
@@ -278,28 +313,10 @@ unsafe impl Host for Slots {
     }
 
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        let place = Errno::here();
-        let errno = place.get();
-        let interrupted = hit::current();
-        memory::begin_hit();
-        // `SiteFramework::hit` or `sampling` has noted the stack and the arguments. For BEGIN, END, ERROR and `tick-N`, this function
-        // checks it.
-        let noted = stack::noted();
-        let arguments = noted.map_or(Arguments::NONE, |(_, arguments)| arguments);
-        let room = noted.map(|(room, _)| room).or_else(room);
-        let claimed = room.and_then(|room| self.claim(interrupted, room.waits()));
-        let alternate_end = room.and_then(Room::alternate_end);
-        let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
-        let claim = claimed.and_then(|(_, claim)| claim);
-        let depth = match interrupted {
-            Some(interrupted) if FIRES_TIMERS.get() => interrupted.depth,
-            Some(interrupted) => interrupted.depth.saturating_add(1),
-            None => 0,
-        };
-        let _end = EndOfHit { interrupted, errno: (place, errno), _claim: claim };
-        let slots = self.address();
-        hit::set_current(Some(Hit { slots, slot, depth, errno, alternate_end, arguments }));
-        f()
+        match hit::current() {
+            None => self.record(None, f),
+            Some(interrupted) => self.record_nested(interrupted, f),
+        }
     }
 
     fn discard(memory: NonNull<[u8]>) {
