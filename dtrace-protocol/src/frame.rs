@@ -18,6 +18,8 @@ use core::marker::PhantomData;
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use serde::{Deserialize, Serialize};
 
+use crate::cobs;
+
 /// The number of tables of 1 KiB for checksums: with 16, the checksum of a byte takes an eighth of the time.
 const TABLES: usize = if cfg!(feature = "large-tables") { 16 } else { 1 };
 static CRC: Crc<u32, Table<TABLES>> = Crc::<u32, Table<TABLES>>::new(&CRC_32_ISO_HDLC);
@@ -156,8 +158,7 @@ impl<'b> Writer<'b> {
         if line.len() < encoded_len(end) {
             return Err(TooLong);
         }
-        let length =
-            cobs::try_encode(buffer.get(..end).ok_or(TooLong)?, line).map_err(|_| TooLong)?;
+        let length = cobs::encode(buffer.get(..end).ok_or(TooLong)?, line).ok_or(TooLong)?;
         *line.get_mut(length).ok_or(TooLong)? = 0;
         Ok(length + 1)
     }
@@ -178,7 +179,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// If the frame is damaged.
     pub fn decode(encoded: &'a mut [u8]) -> Result<Self, FrameError> {
-        let length = cobs::decode_in_place(encoded).map_err(|_| FrameError::Cobs)?;
+        let length = cobs::decode_in_place(encoded).ok_or(FrameError::Cobs)?;
         let decoded = encoded.get(..length).ok_or(FrameError::Cobs)?;
         let (rest, sum) = decoded.split_last_chunk::<SUM>().ok_or(FrameError::Sum)?;
         if CRC.checksum(rest).to_le_bytes() != *sum {
@@ -300,7 +301,7 @@ impl<B: AsMut<[u8]>> Decoder<B> {
         if core::mem::take(&mut self.ended) {
             self.len = 0;
         }
-        let end = bytes.iter().position(|&byte| byte == 0);
+        let end = cobs::first_zero(bytes);
         let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
         let places = self.buffer.as_mut().get_mut(self.len..).unwrap_or_default();
         match places.get_mut(..part.len()) {

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod cobs;
 pub mod frame;
 mod message;
 pub mod packed;

@@ -62,6 +62,10 @@ fn pack_words(bytes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
         // A store of eight bytes needs room for eight bytes, even if fewer are used: each byte is stored without a
         // test.
         let room = out.first_chunk_mut::<WORD>()?;
+        if let Some([low, high]) = numbers(tag) {
+            *room = (word & u64::from(u32::MAX) | word >> 32 << low).to_le_bytes();
+            return Some((1, 1 + (low + high) as usize / 8));
+        }
         let mut at = 0;
         for byte in word.to_le_bytes() {
             room[at % WORD] = byte;
@@ -129,6 +133,16 @@ pub fn unpack(packed: &[u8], out: &mut [u8]) -> Result<usize, Malformed> {
             }
             tag => {
                 let skip = tag.count_ones() as usize;
+                if let Some([low, high]) = numbers(tag)
+                    && let (Some(bytes), Some(to)) = (after.first_chunk(), left.first_chunk_mut())
+                {
+                    let packed = u64::from_le_bytes(*bytes);
+                    let number = |packed: u64, bits: u32| packed & ((1 << bits) - 1);
+                    let word = number(packed, low) | number(packed >> low, high) << 32;
+                    *to = word.to_le_bytes();
+                    (rest, at) = (after.get(skip..).ok_or(Malformed)?, at + WORD);
+                    continue;
+                }
                 let mut bytes = after.get(..skip).ok_or(Malformed)?.iter();
                 let to = left.first_chunk_mut::<WORD>().ok_or(Malformed)?;
                 for (index, to) in to.iter_mut().enumerate() {
@@ -141,6 +155,17 @@ pub fn unpack(packed: &[u8], out: &mut [u8]) -> Result<usize, Malformed> {
         at += words * WORD;
     }
     Ok(at)
+}
+
+/// Returns the sizes in bits of the two numbers of four bytes in a word, if all bytes of each number that are zero follow its
+/// other bytes. Most words consist of such numbers, or are one number of eight bytes that is not large.
+#[inline]
+const fn numbers(tag: u8) -> Option<[u32; 2]> {
+    let (low, high) = (tag & 15, tag >> 4);
+    if low & (low + 1) != 0 || high & (high + 1) != 0 {
+        return None;
+    }
+    Some([8 * low.count_ones(), 8 * high.count_ones()])
 }
 
 /// Returns the count at the beginning.

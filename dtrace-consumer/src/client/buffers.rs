@@ -20,17 +20,22 @@ impl Client {
         share.add(size as u64)?;
         let over = OverBudget { what: Use::Buffers, limit: self.budget.limit() };
         let data = &mut snapshot.data;
-        data.try_reserve_exact(size.next_multiple_of(packed::WORD)).map_err(|_| over)?;
+        let strange = || ClientError::Strange("snapshot");
+        // The last word is padded.
+        let padded = size.next_multiple_of(packed::WORD);
+        data.try_reserve_exact(padded).map_err(|_| over)?;
+        data.resize(padded, 0);
+        let mut length = 0;
         loop {
-            let before = data.len();
-            unpack(&packed, size, data)?;
-            if data.len() == size {
+            let unpacked = packed::unpack(&packed, &mut data[length..]).map_err(|_| strange())?;
+            length += unpacked;
+            if length == padded {
                 break;
             }
-            if data.len() == before {
-                return Err(ClientError::Strange("snapshot"));
+            if unpacked == 0 {
+                return Err(strange());
             }
-            let at = data.len() as u32;
+            let at = length as u32;
             // The buffer was switched, so its pieces can be requested again.
             let mut more = self.piece(cpu, buffer, at);
             for _ in 0..TRIES {
@@ -41,8 +46,9 @@ impl Client {
             }
             packed = more?.packed;
         }
+        data.truncate(size);
         if oldest > size {
-            return Err(ClientError::Strange("snapshot"));
+            return Err(strange());
         }
         data.rotate_left(oldest);
         Ok(snapshot)
@@ -71,19 +77,4 @@ struct Piece {
     /// The snapshot, without its data.
     snapshot: Snapshot,
     packed: Vec<u8>,
-}
-
-/// Unpacks bytes and adds them to the data of a buffer of `size` bytes, whose memory is reserved.
-fn unpack(packed: &[u8], size: usize, data: &mut Vec<u8>) -> Result<(), ClientError> {
-    let strange = ClientError::Strange("snapshot");
-    let before = data.len();
-    let most = size.saturating_sub(before).next_multiple_of(packed::WORD);
-    let Some(length) = packed::unpacked_len(packed).ok().filter(|length| *length <= most) else {
-        return Err(strange);
-    };
-    data.resize(before + length, 0);
-    packed::unpack(packed, &mut data[before..]).map_err(|_| strange)?;
-    // The last word is padded.
-    data.truncate(size);
-    Ok(())
 }

@@ -41,9 +41,16 @@ pub(crate) fn put_bytes(words: &mut [u64], offset: usize, bytes: &[u8]) {
 
 /// Reads bytes from an offset on, until `into` is full or the words end. Returns the number of bytes read.
 pub(crate) fn get_bytes(words: &[u64], offset: usize, into: &mut [u8]) -> usize {
-    let mut done = 0;
-    let mut words = words.get(offset / 8..).unwrap_or_default().iter();
-    let mut skip = offset % 8;
+    let words = words.get(offset / 8..).unwrap_or_default();
+    let (mut done, mut skip) = (0, offset % 8);
+    if skip == 0 {
+        let whole = into.as_chunks_mut().0.iter_mut().zip(words);
+        for (to, word) in whole {
+            *to = word.to_le_bytes();
+            done += 8;
+        }
+    }
+    let mut words = words.get(done / 8..).unwrap_or_default().iter();
     while done < into.len()
         && let Some(word) = words.next()
     {

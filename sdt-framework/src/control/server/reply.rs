@@ -5,8 +5,8 @@ use dtrace_protocol::{Header, Reply, Writer, packed};
 use super::refusal::Refusal;
 use crate::control::error::ConsumerError;
 
-/// The number of bytes that are read at a time to be packed. They are on the stack.
-const PIECE: usize = 512;
+/// The largest number of bytes that are read at a time to be packed. Only the last bytes may be a part of a word.
+const PIECE: usize = 4096;
 
 /// The buffers for the frame of an answer, and its header.
 pub(super) struct Answer<'b> {
@@ -33,18 +33,20 @@ impl<'b> Answer<'b> {
     ) -> Result<usize, Refusal> {
         let size = self.draft.len().saturating_sub(overhead);
         let room = self.line.get_mut(..size).unwrap_or_default();
-        let mut piece = [0; PIECE];
-        let (mut length, first) = read(0, &mut piece)?;
+        // The draft of the frame is empty until all bytes are packed.
+        let most = self.draft.len().min(PIECE) / packed::WORD * packed::WORD;
+        let piece = self.draft.get_mut(..most).unwrap_or_default();
+        let (mut length, first) = read(0, piece)?;
         let (mut taken, mut written) = (0, 0);
         loop {
             let bytes = piece.get(..length).unwrap_or_default();
             let (more, packed) = packed::pack(bytes, room.get_mut(written..).unwrap_or_default());
             (taken, written) = (taken + more, written + packed);
             // Either there are no more bytes, or there is no more room.
-            if more < PIECE {
+            if more < most {
                 break;
             }
-            length = read(taken, &mut piece)?.0;
+            length = read(taken, piece)?.0;
         }
         let bytes = self.line.get(..written).unwrap_or_default();
         let writer = Writer::new(self.draft, self.header, &reply(first, bytes))?;
