@@ -278,6 +278,19 @@ impl Bundle {
         Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
     }
 
+    /// Allocates memory on its own cache lines, for data that one CPU writes, without writing to it.
+    pub(crate) fn uninit<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+    ) -> Option<&'static mut [MaybeUninit<T>]> {
+        const { assert!(!core::mem::needs_drop::<T>(), "freed values are not dropped") };
+        let start = self.place_of(arena, count, LINE)?;
+        // SAFETY: `place_of` has allocated memory for `count` values, which need no initialisation, and the allocation is new, so this
+        // is the only reference.
+        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+    }
+
     fn slice_of<T>(
         &mut self,
         arena: &mut Arena,

@@ -220,15 +220,18 @@ impl Map {
         aggregated: &Pair<Aggregated>,
     ) -> CpuNote {
         let (tuples, tuples_turn) = aggregated.places();
-        let note = |state_at: u64, words: &[u64]| BufferNote {
-            at: self.offset(words.as_ptr()),
-            count: words.len() as u64,
-            state_at,
-        };
-        // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
-        let records = records.map(|of| note(self.offset(of), unsafe { &*of }.words()));
-        // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
-        let tuples = tuples.map(|of| note(self.offset(of), unsafe { &*of }.buffer.words()));
+        let records = records.map(|of| {
+            // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
+            let words = unsafe { &*of }.words();
+            let (at, count) = (self.offset(words.as_ptr()), words.len() as u64);
+            BufferNote { at, count, state_at: self.offset(of) }
+        });
+        let tuples = tuples.map(|of| {
+            // SAFETY: `describe` is called before the consumer starts, so no CPU writes to the buffers.
+            let words = unsafe { &*of }.buffer.words();
+            let (at, count) = (self.offset(words.as_ptr()), words.len() as u64);
+            BufferNote { at, count, state_at: self.offset(of) }
+        });
         let ([records, records_other], [tuples, tuples_other]) = (records, tuples);
         CpuNote {
             records,

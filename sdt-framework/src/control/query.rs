@@ -218,7 +218,9 @@ impl<H: Host> Control<H> {
                 // necessary.
                 here.half_filled.store(0, Ordering::Relaxed);
                 // SAFETY: with the framework locked this is the one reader.
-                unsafe { here.records.switch(|of| of.restart(), || self.hits.host.sync()) };
+                unsafe {
+                    here.records.switch(|of| of.restart(H::discard), || self.hits.host.sync())
+                };
             } else {
                 self.hits.host.sync();
             }

@@ -4,7 +4,13 @@
 //!
 //! A dump is consistent wherever the CPU stops: the fill level is changed after a record is complete, and before an old record is
 //! overwritten. One CPU writes, so a compiler fence is enough to order the stores.
+//!
+//! A buffer does not use its memory before it needs it: a record that begins behind all earlier ones first writes zeroes to the next
+//! [`GROWTH`] words. When a buffer is switched, it gives memory back that it has not used since the last switch. So a process, whose
+//! memory costs nothing until it is used, can have large buffers.
 
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
@@ -25,7 +31,9 @@ pub(crate) struct RecordBuffer {
     oldest: usize,
     /// While a ring wraps around: the end of its last record, plus one. Otherwise 0.
     turning: usize,
-    words: &'static mut [u64],
+    words: &'static mut [MaybeUninit<u64>],
+    /// The number of words at the beginning that are initialised.
+    grown: usize,
     policy: Policy,
     /// For rings and speculative buffers: one bit for each word, set at the beginning of a record.
     starts: &'static mut [u64],
@@ -33,10 +41,15 @@ pub(crate) struct RecordBuffer {
     full: bool,
     /// The number of words at the end that only `dtrace:::END` may use.
     kept: usize,
-    /// Policy `switch`: the number of words that [`reserve_at_once`](Self::reserve_at_once) may fill, initially half of
-    /// them.
+    /// Policy `switch`: the number of words that [`reserve_at_once`](Self::reserve_at_once) may fill. They are initialised, and until
+    /// the buffer is half full, in its first half.
     limit: usize,
+    /// Policy `switch`: whether a record did not fit into the first half since the last switch.
+    half_full: bool,
 }
+
+/// The number of words by which a buffer grows at a time: 4 kB.
+const GROWTH: usize = 512;
 
 /// The position of a missing record.
 const NONE: usize = usize::MAX;
@@ -61,12 +74,11 @@ impl RecordBuffer {
     /// Creates an empty buffer. Rings and speculative buffers also need `starts` with [`bits`] words; other buffers
     /// have none. With policy `fill`, `kept` words are reserved for `dtrace:::END`.
     pub(crate) fn new(
-        words: &'static mut [u64],
+        words: &'static mut [MaybeUninit<u64>],
         policy: Policy,
         starts: &'static mut [u64],
         kept: usize,
     ) -> Self {
-        let limit = words.len() / 2;
         Self {
             drops: 0,
             errors: 0,
@@ -74,23 +86,53 @@ impl RecordBuffer {
             oldest: NONE,
             turning: 0,
             words,
+            grown: 0,
             policy,
             starts,
             full: false,
             kept,
-            limit,
+            limit: 0,
+            half_full: false,
         }
     }
 
     /// Returns the words. The fields at the beginning of the buffer describe their content.
-    pub(crate) const fn words(&self) -> &[u64] {
+    pub(crate) const fn words(&self) -> &[MaybeUninit<u64>] {
         self.words
     }
 
-    /// Removes all records, and resets all counters to 0.
-    pub(crate) fn restart(&mut self) {
+    /// Returns the initialised words.
+    #[inline]
+    fn initialised(&mut self) -> &mut [u64] {
+        let words = self.words.get_mut(..self.grown).unwrap_or_default();
+        // SAFETY: `grow` has initialised all words before `grown`, and `restart` has discarded only words behind it.
+        unsafe { &mut *(core::ptr::from_mut(words) as *mut [u64]) }
+    }
+
+    /// Initialises the words before `end`, and those up to a multiple of [`GROWTH`].
+    fn grow(&mut self, end: usize) {
+        let end = end.next_multiple_of(GROWTH).min(self.words.len());
+        if let Some(words) = self.words.get_mut(self.grown..end) {
+            words.fill(MaybeUninit::new(0));
+            self.grown = end;
+        }
+    }
+
+    /// Removes all records, and resets all counters to 0. Passes memory to `discard` if the records took less than half of the memory
+    /// that the buffer has used: so the memory of a burst is given back, in a few switches, and that of a steady rate is kept.
+    pub(crate) fn restart(&mut self, discard: fn(NonNull<[u8]>)) {
+        let half = (self.grown / 2).next_multiple_of(GROWTH);
+        if self.head <= half
+            && let Some(words @ [_, ..]) = self.words.get_mut(half..self.grown)
+        {
+            let bytes = NonNull::from(&mut *words).cast();
+            let bytes = NonNull::slice_from_raw_parts(bytes, size_of_val(words));
+            self.grown = half;
+            discard(bytes);
+        }
         self.empty();
-        (self.drops, self.errors, self.limit) = (0, 0, self.words.len() / 2);
+        (self.drops, self.errors) = (0, 0);
+        (self.limit, self.half_full) = (self.grown.min(self.words.len() / 2), false);
     }
 
     /// Returns whether the buffer has policy `fill` and is full.
@@ -99,12 +141,12 @@ impl RecordBuffer {
     }
 
     /// Returns whether the buffer has policy `switch` and more than half of it was used since the last switch.
-    pub(crate) fn is_half_full(&self) -> bool {
-        self.policy == Policy::Switch && self.limit > self.words.len() / 2
+    pub(crate) const fn is_half_full(&self) -> bool {
+        self.half_full
     }
 
-    /// Reserves this number of words, whose contents are undefined, if the first half has room for them. Returns their position.
-    /// Probe context.
+    /// Reserves this number of words, whose contents are undefined, if the words that may be filled at once have room for them.
+    /// Returns their position. Probe context.
     #[inline(always)]
     pub(crate) fn reserve_at_once(&self, words: usize) -> Option<usize> {
         let end = self.head.checked_add(words)?;
@@ -121,19 +163,23 @@ impl RecordBuffer {
         self.reserve_elsewhere(words, end())
     }
 
-    /// Reserves words that do not fit into the first half.
+    /// Reserves words that do not fit into those that may be filled at once.
     #[inline(never)]
     fn reserve_elsewhere(&mut self, words: usize, end: bool) -> Option<usize> {
         let found = match self.policy {
-            Policy::Switch => {
-                self.limit = self.words.len();
-                self.fits(words, 0)
-            }
+            Policy::Switch => self.fits(words, 0),
             Policy::Fill => self.fill(words, end),
             Policy::Ring => self.go_round(words),
         };
-        if found.is_none() && !self.full {
+        if let Some(at) = found {
+            self.grow(at + words);
+        } else if !self.full {
             self.drops = self.drops.wrapping_add(1);
+        }
+        if self.policy == Policy::Switch {
+            let half = self.words.len() / 2;
+            self.half_full |= found.is_none_or(|at| at + words > half);
+            self.limit = if self.half_full { self.grown } else { self.grown.min(half) };
         }
         found
     }
@@ -162,7 +208,9 @@ impl RecordBuffer {
             self.turning = self.head + 1;
             in_order();
             // Zeroes the words after the last record.
-            self.words.get_mut(self.head..)?.fill(0);
+            self.grow(self.words.len());
+            let head = self.head;
+            self.initialised().get_mut(head..)?.fill(0);
             self.forget(self.head, self.words.len());
             self.head = 0;
             self.oldest = self.next_start(0);
@@ -203,7 +251,7 @@ impl RecordBuffer {
     /// Returns the reserved words. Probe context.
     #[inline]
     pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
-        self.words.get_mut(at..at.wrapping_add(words)).unwrap_or_default()
+        self.initialised().get_mut(at..at.wrapping_add(words)).unwrap_or_default()
     }
 
     /// Marks a record of this number of words as written. Probe context.
@@ -235,7 +283,7 @@ impl RecordBuffer {
             && let Some(at) = self.reserve(other.head, || end)
         {
             let words = other.head;
-            let from = other.words.get(..words).unwrap_or_default();
+            let from = other.room(0, words);
             let room = self.room(at, words).iter_mut();
             room.zip(from).for_each(|(to, from)| *to = *from);
             let mut start = other.next_start(0);
@@ -275,18 +323,20 @@ impl RecordBuffer {
 
     /// Reads bytes from an offset on. Returns the number of bytes read.
     pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
-        if let Some(gap) = self.words.get_mut(self.head..self.oldest) {
+        let (head, oldest) = (self.head, self.oldest);
+        let (size, _) = self.extent();
+        let words = self.initialised();
+        if let Some(gap) = words.get_mut(head..oldest) {
             // The gap between the newest and the oldest record contains no complete record.
             gap.fill(0);
         }
-        let (size, _) = self.extent();
-        let words = self.words.get(..size / 8).unwrap_or_default();
-        super::words::get_bytes(words, offset, into)
+        super::words::get_bytes(words.get(..size / 8).unwrap_or_default(), offset, into)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::VecDeque;
 
     use proptest::prelude::*;
@@ -295,7 +345,7 @@ mod tests {
 
     fn traced(words: usize, policy: Policy, kept: usize) -> RecordBuffer {
         let starts = vec![0; bits(words)].leak();
-        RecordBuffer::new(vec![9; words].leak(), policy, starts, kept)
+        RecordBuffer::new(vec![MaybeUninit::uninit(); words].leak(), policy, starts, kept)
     }
 
     /// A record: its first word contains its length; other words do not.
@@ -330,6 +380,36 @@ mod tests {
             assert_eq!(at, range.end);
         }
         numbers
+    }
+
+    #[test]
+    fn memory_of_a_burst_is_given_back_and_that_of_a_steady_rate_is_kept() {
+        thread_local!(static DISCARDED: Cell<usize> = const { Cell::new(0) });
+        fn discard(memory: NonNull<[u8]>) {
+            DISCARDED.set(DISCARDED.get() + memory.len());
+        }
+        let mut buffer = traced(64 * GROWTH, Policy::Switch, 0);
+        let mut fill = |words: usize| {
+            buffer.restart(discard);
+            for number in 0..words / 8 {
+                assert!(push(&mut buffer, 8, number as u64, false));
+            }
+            assert_eq!(buffer.is_half_full(), words > 32 * GROWTH);
+            let numbers: Vec<_> = (0..words as u64 / 8).collect();
+            assert_eq!(records(&mut buffer), numbers);
+            assert_eq!(buffer.drops, 0);
+        };
+        // The burst, and a steady rate.
+        for parts in [64, 33, 40, 33] {
+            fill(parts * GROWTH);
+        }
+        assert_eq!(DISCARDED.get(), 0);
+        // Half of the rest at each switch after little use.
+        for left in [64, 32, 16, 8, 4, 2, 1, 1] {
+            fill(8);
+            assert_eq!(DISCARDED.get(), (64 - left) * GROWTH * 8);
+        }
+        fill(64 * GROWTH);
     }
 
     proptest! {
@@ -384,7 +464,7 @@ mod tests {
             prop_assert_eq!(switch.drops, drops);
             prop_assert_eq!(records(&mut fill), first);
             prop_assert_eq!(fill.drops, 0);
-            switch.restart();
+            switch.restart(|_| {});
             prop_assert_eq!(switch.extent(), (0, 0));
         }
     }

@@ -156,7 +156,7 @@ impl Plan {
         let mut traced = |words: usize, policy: Policy, is_known: bool| -> Option<RecordBuffer> {
             let starts = if is_known { bits(words) } else { 0 };
             let starts = bundle.zeros(arena, starts)?;
-            let words = bundle.zeros(arena, words)?;
+            let words = bundle.uninit(arena, words)?;
             Some(RecordBuffer::new(words, policy, starts, self.needs.end))
         };
         let policy = self.policy;
