@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![warn(missing_debug_implementations)]
 
+mod available;
 mod borrowed;
 pub mod breakpoint;
 mod clock;

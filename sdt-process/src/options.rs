@@ -21,16 +21,20 @@ use crate::slots::Slots;
 use crate::socket::Socket;
 use crate::state::{self, Attached, State};
 use crate::text::Text;
-use crate::{fork, identity, memory, program, sandbox, shutdown, stack, worker};
+use crate::{available, fork, identity, memory, program, sandbox, shutdown, stack, worker};
 
 /// The providers and probes of DTrace itself: `dtrace` with BEGIN, END and ERROR, and `profile` with its timers.
 const OWN: [usize; 2] = [2, 3 + TIMERS];
 /// The number of clauses that can be enabled for the probes of DTrace itself.
 const CLAUSES: usize = 256;
-/// The memory in bytes for variables of programs in D and for large buffers, for all consumers together. The second number applies if the
-/// system does not provide the first, for example because of a limit of the address space (`RLIMIT_AS`).
+/// The memory in bytes for variables of programs in D and for large buffers, for all consumers together. The second number applies if
+/// the system counts memory when it is allocated. A consumer gets an eighth: 128 MB are 4 MB twice for each of sixteen slots.
 const PROGRAMS: [usize; 2] =
-    if cfg!(target_pointer_width = "64") { [512 << 20, 128 << 20] } else { [8 << 20, 1 << 20] };
+    if cfg!(target_pointer_width = "64") { [1 << 30, 128 << 20] } else { [8 << 20, 1 << 20] };
+/// The largest part of the memory of this process that [`PROGRAMS`] may take, as its reciprocal.
+const PART: u64 = 4;
+/// If the system does not provide the memory, it is halved, at most down to this number of bytes.
+const LEAST: usize = 1 << 20;
 /// The number of providers that the program can make at run time (`sdt_core::runtime`), and of their probes.
 const RUNTIME: [usize; 2] = [8, 256];
 
@@ -68,9 +72,10 @@ impl Options {
     /// | probes | those of the program, and 256 of 8 providers that are made at run time; each can be enabled four times |
     /// | consumers | eight, each with a buffer of 64 kB for each slot |
     /// | [`slots`](Self::slots) | two for each CPU, and six more |
-    /// | memory for programs in D | 512 MB, or 128 MB if the system does not provide as much, of which the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
+    /// | memory for programs in D | 1 GB, but at most a quarter of the memory that this process may use (machine, control groups, `RLIMIT_AS`, `RLIMIT_DATA`), and 128 MB if the system counts memory when it is allocated (`vm.overcommit_memory=2`); the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
     ///
-    /// The system provides memory when it is first used. [`config`](Self::config) changes the numbers.
+    /// The system provides memory when it is first used, and gets it back after a burst of records, and when the consumer leaves.
+    /// [`config`](Self::config) changes the numbers.
     pub fn new() -> Self {
         let [providers, probes] = RUNTIME;
         let (providers, probes) =
@@ -254,10 +259,15 @@ impl Options {
         // A site of a function takes at most 56 bytes, besides the allocator's part of the tables.
         let bytes =
             bytes.saturating_add(self.function_sites.saturating_mul(56)).saturating_add(256);
-        let [programs, fewer] = PROGRAMS;
-        let with =
-            |programs| memory(bytes.saturating_add(programs)).map(|memory| (memory, programs));
-        let (memory, programs) = with(programs).or_else(|_| with(fewer))?;
+        let programs = PROGRAMS[usize::from(available::is_counted_at_once())];
+        let part = usize::try_from(available::bytes() / PART).unwrap_or(usize::MAX);
+        let mut programs = programs.min(part);
+        let memory = loop {
+            match memory(bytes.saturating_add(programs)) {
+                Err(_) if programs > LEAST => programs /= 2,
+                memory => break memory?,
+            }
+        };
         let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
         // Fails in probe context only, where `register_own` fails, too.

@@ -8,6 +8,7 @@ mod functions;
 mod harm;
 mod late;
 mod program;
+mod resident;
 mod sampling;
 mod stacks;
 mod subject;
