@@ -25,9 +25,10 @@ const BEAT: Duration = Duration::from_millis(20);
 /// The number of kernels up to which [`BEAT`] applies. With more kernels, the time is longer, up to the next constant.
 const GROUP: usize = 8;
 const SLOWEST_BEAT: Duration = Duration::from_millis(500);
-/// Longest time between two status requests while buffers fill quickly; and the time for which that is assumed after a buffer was
-/// half full.
+/// Shortest time between two status requests while buffers fill quickly, and the number of requests in the time in which a buffer
+/// becomes half full. After a buffer was half full, `dtrace` assumes for the last of these times that buffers fill quickly.
 const QUICK_BEAT: Duration = Duration::from_millis(2);
+const QUICK_REQUESTS: u32 = 8;
 const QUICK: Duration = Duration::from_secs(2);
 
 /// The look of the output.
@@ -63,6 +64,8 @@ pub struct Running {
     groups: u32,
     /// When a status last reported a buffer that was half full.
     half_filled: Option<Instant>,
+    /// The time between two status requests while buffers fill quickly.
+    quick_beat: Duration,
     /// The unreported drops of each CPU. Buffers may be read more often, but drops are reported once per `switchrate`.
     drops: BTreeMap<u32, u64>,
     drops_reported: Timer,
@@ -102,6 +105,7 @@ impl Running {
             groups: 1,
             // Assumes that the first records arrive quickly.
             half_filled: Some(Instant::now()),
+            quick_beat: QUICK_BEAT,
             drops: BTreeMap::new(),
             drops_reported: Timer::default(),
             abandoned: false,
@@ -146,11 +150,15 @@ impl Running {
         Duration::from_nanos(rate.and_then(|rate| u64::try_from(rate).ok()).unwrap_or_default())
     }
 
+    /// Returns whether buffers fill quickly.
+    fn is_quick(&self) -> bool {
+        self.half_filled.is_some_and(|last| last.elapsed() < QUICK)
+    }
+
     fn status_rate(&self) -> Duration {
-        let is_quick = self.half_filled.is_some_and(|last| last.elapsed() < QUICK);
         let rate = self.rate(OptionId::Statusrate).min(BEAT);
-        match is_quick {
-            true => rate.min(QUICK_BEAT),
+        match self.is_quick() {
+            true => rate.min(self.quick_beat),
             false => rate.saturating_mul(self.groups).min(SLOWEST_BEAT),
         }
     }
@@ -283,6 +291,11 @@ impl Running {
         let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
         // Records are read first, so that an aggregation which a record prints contains everything from before the record.
         if is_half_filled {
+            self.quick_beat = match self.is_quick() {
+                true => (self.switch.elapsed() / QUICK_REQUESTS).clamp(QUICK_BEAT, BEAT),
+                // The buffer may have been empty until now.
+                false => QUICK_BEAT,
+            };
             self.half_filled = Some(Instant::now());
         }
         let records = match self.switch.now(switchrate, over || at_once || is_half_filled) {

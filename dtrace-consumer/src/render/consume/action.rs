@@ -3,7 +3,7 @@
 use dtrace_abi::action::{Action, LibAction};
 use dtrace_compiler::types::TypeId;
 
-use super::{Consumer, Here, Record, World};
+use super::{Arguments, Consumer, Here, Record, World};
 use crate::escape;
 use crate::render::aggregate::entry::Entry;
 use crate::render::aggregate::store::Aggregations;
@@ -99,7 +99,8 @@ impl Consumer {
         let Here { record, firing, rest } = here;
         let takes = format.takes();
         let descs = rest.get(..takes).ok_or(RenderError::Mismatch)?;
-        let arguments = record.arguments(descs)?;
+        let mut arguments = Arguments::new();
+        record.arguments(descs, &mut arguments)?;
         let view = self.settings.view(world);
         if action == Action::Printf {
             sink.datum(firing, &Datum::Printf(format, &arguments), &view)?;

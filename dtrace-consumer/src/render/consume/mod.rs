@@ -122,6 +122,9 @@ pub struct Consumer {
     exit: Option<u32>,
 }
 
+/// The arguments of a statement. Most statements have few.
+type Arguments<'n> = SmallVec<[Argument<'n>; 6]>;
+
 /// A record in its buffer.
 struct Record<'a> {
     cpu: u32,
@@ -140,18 +143,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the arguments of these data. Most statements have few.
-    fn arguments<'n>(&self, data: &'n [KnownDatum]) -> Result<SmallVec<[Argument<'n>; 6]>>
+    /// Adds the arguments of these data to `arguments`. To return them would copy them, which takes longer.
+    fn arguments<'n>(&self, data: &'n [KnownDatum], arguments: &mut Arguments<'n>) -> Result
     where
         'a: 'n,
     {
-        let argument = |KnownDatum { desc, name, builtin, .. }: &'n KnownDatum| {
+        for KnownDatum { desc, name, builtin, .. } in data {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
             let data = self.data(desc)?;
             let (name, variable) = (name.as_deref(), *builtin);
-            Ok(Argument { action, argument: desc.arg, name, variable, data })
-        };
-        data.iter().map(argument).collect()
+            arguments.push(Argument { action, argument: desc.arg, name, variable, data });
+        }
+        Ok(())
     }
 }
 
@@ -332,7 +335,8 @@ impl Consumer {
     /// Reports the fault in a record of the library's own ERROR clause (`dt_handle_err`, dt_handle.c). The record contains the
     /// number of the enabled probe, action, offset, fault, address.
     fn fault(&mut self, record: &Record<'_>, world: &mut World<'_>, sink: &mut dyn Sink) -> Result {
-        let numbers = record.arguments(&record.eprobe.data)?;
+        let mut numbers = Arguments::new();
+        record.arguments(&record.eprobe.data, &mut numbers)?;
         let numbers: Vec<u64> = numbers.iter().map(|number| u64_of(number.data)).collect();
         let [epid, action, offset, fault, address] = numbers[..] else {
             return Err(RenderError::Mismatch);

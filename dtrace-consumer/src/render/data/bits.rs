@@ -9,8 +9,14 @@ pub(in crate::render) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 /// Returns the number in the first eight bytes.
+#[inline]
 pub(in crate::render) fn u64_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(array(bytes))
+    // Most numbers have one of these sizes, and a copy of a size that the compiler knows is a load.
+    match (bytes.first_chunk(), bytes) {
+        (Some(bytes), _) => u64::from_le_bytes(*bytes),
+        (None, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
+        (None, _) => u64::from_le_bytes(array(bytes)),
+    }
 }
 
 /// Returns an integer of 1, 2, 4 or 8 bytes, extended with zeroes; `None` for other sizes.

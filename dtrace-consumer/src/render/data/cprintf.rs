@@ -39,6 +39,9 @@ impl Spec {
     /// Writes a value from a prefix, such as its sign, and its body, padded to the width. `columns` is the width of the
     /// body; `zero` pads with zeroes.
     fn put(self, out: &mut Vec<u8>, prefix: &[u8], body: &[u8], columns: usize, zero: bool) {
+        if self.width <= columns && prefix.is_empty() {
+            return out.extend_from_slice(body);
+        }
         let pad = self.width.min(COLUMNS).saturating_sub(prefix.len() + columns);
         let (before, zeroes, behind) = match (self.left, zero) {
             (true, _) => (0, 0, pad),

@@ -1,6 +1,6 @@
 //! The descriptions that a kernel has sent, compared with the programs of this run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use dtrace_abi::action::Action;
@@ -20,7 +20,7 @@ pub(in crate::render) struct Catalog {
     /// The programs that this run compiled: they decide what records mean. `None` if another run compiled the programs: then the
     /// kernel's descriptions decide.
     compiled: Option<Compiled>,
-    eprobes: HashMap<u32, Rc<KnownProbe>>,
+    eprobes: BTreeMap<u32, Rc<KnownProbe>>,
     aggregations: HashMap<u32, Rc<AggDescription>>,
     /// Formats, and types that `print` shows, of programs of another run.
     texts: HashMap<u16, Rc<Text>>,

@@ -1,20 +1,21 @@
 //! Documents: values with names, as JSON and as XML.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::escape::is_hidden;
 
-/// A value in a document.
+/// A value in a document. It may borrow texts.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::render) enum Node {
-    Text(String),
+pub(in crate::render) enum Node<'t> {
+    Text(Cow<'t, str>),
     Number(i128),
-    List(Vec<Node>),
-    Object(Vec<(&'static str, Node)>),
+    List(Vec<Node<'t>>),
+    Object(Vec<(&'static str, Node<'t>)>),
 }
 
-impl Node {
-    pub fn text(text: impl Into<String>) -> Self {
+impl<'t> Node<'t> {
+    pub fn text(text: impl Into<Cow<'t, str>>) -> Self {
         Self::Text(text.into())
     }
 

@@ -39,7 +39,7 @@ pub struct Structured<O> {
     begun: bool,
     probes: usize,
     /// The data of the current record.
-    left: Vec<Node>,
+    left: Vec<Node<'static>>,
     /// The buffer for the text of a probe; reused.
     text: String,
 }
@@ -66,7 +66,7 @@ impl<O: Output> Structured<O> {
         Ok(self.output.line(head.as_bytes())?)
     }
 
-    fn probe(&mut self, node: &Node) -> Result {
+    fn probe(&mut self, node: &Node<'_>) -> Result {
         self.head()?;
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -93,14 +93,14 @@ impl<O: Output> Sink for Structured<O> {
                 let bytes = data
                     .iter()
                     .fold(String::from("0x"), |text, byte| text + &format!("{byte:02x}"));
-                self.left.push(Node::one(action.name(), Node::Text(bytes)));
+                self.left.push(Node::one(action.name(), Node::text(bytes)));
             }
             Datum::Place(at) => self.left.push(place(view, at)),
             Datum::Printf(format, arguments) => {
                 let mut message = Vec::new();
                 format.show(&mut message, view, arguments, &[])?;
                 let message = String::from_utf8_lossy(&message).into_owned();
-                self.left.push(Node::one("message", Node::Text(message)));
+                self.left.push(Node::one("message", Node::text(message)));
                 self.left.extend(arguments.iter().map(value));
                 if arguments.is_empty() {
                     self.left.push(Node::one("value", Node::Number(0)));
@@ -113,7 +113,7 @@ impl<O: Output> Sink for Structured<O> {
                 Request::Freopen(_) | Request::Ftruncate => {}
             },
             Datum::Request(request) => {
-                let call = Node::Text(request.to_string());
+                let call = Node::text(request.to_string());
                 self.left.push(Node::one("not-performed", call));
             }
             Datum::Exit(_) => {}
@@ -131,10 +131,10 @@ impl<O: Output> Sink for Structured<O> {
             ("timestamp", Node::Number(firing.time.into())),
             ("cpu", Node::Number(firing.cpu.into())),
             ("id", Node::Number(probe.id.into())),
-            ("provider", Node::text(&probe.provider)),
-            ("module", Node::text(&probe.module)),
-            ("function", Node::text(&probe.function)),
-            ("name", Node::text(&probe.name)),
+            ("provider", Node::text(probe.provider.as_str())),
+            ("module", Node::text(probe.module.as_str())),
+            ("function", Node::text(probe.function.as_str())),
+            ("name", Node::text(probe.name.as_str())),
             ("output", Node::List(output)),
         ];
         if let Some(host) = view.host {
@@ -162,7 +162,7 @@ impl<O: Output> Sink for Structured<O> {
             ("module", internal()),
             ("function", internal()),
             ("name", Node::text("DROP")),
-            ("timestamp", Node::Text(now)),
+            ("timestamp", Node::text(now)),
             ("count", Node::Number(drops.count.into())),
             ("total", Node::Number(drops.total.into())),
             ("kind", Node::Number(drops.number().into())),
@@ -197,16 +197,16 @@ impl<O: Output> Sink for Structured<O> {
 }
 
 /// Returns data in the form that their size determines, as for `trace`, with the name if they are an argument of the probe.
-fn value(of: &Argument<'_>) -> Node {
+fn value(of: &Argument<'_>) -> Node<'static> {
     let node = match signed(of.data) {
         Some(number) => Node::Number(number.into()),
-        None => Node::text(String::from_utf8_lossy(until_zero(of.data))),
+        None => Node::text(String::from_utf8_lossy(until_zero(of.data)).into_owned()),
     };
-    let name = of.name.map(|name| ("argument", Node::text(name)));
+    let name = of.name.map(|name| ("argument", Node::text(name.to_owned())));
     Node::Object(std::iter::once(("value", node)).chain(name).collect())
 }
 
-fn place(view: &View<'_>, at: &Place) -> Node {
+fn place(view: &View<'_>, at: &Place) -> Node<'static> {
     let name = match at {
         Place::Stack(_) => "stack-frames",
         Place::UserStack { .. } => "ustack-frames",
@@ -226,7 +226,7 @@ fn place(view: &View<'_>, at: &Place) -> Node {
         Place::Symbol(_) | Place::UserSymbol(..) | Place::UserAddress(..) => {
             Node::Object(parts(name, "object", names.concat()))
         }
-        Place::Module(_) | Place::UserModule(..) => Node::one(name, Node::Text(names.concat())),
+        Place::Module(_) | Place::UserModule(..) => Node::one(name, Node::text(names.concat())),
     }
 }
 
@@ -235,41 +235,41 @@ fn parts(
     whole_name: &'static str,
     module_name: &'static str,
     whole: String,
-) -> Vec<(&'static str, Node)> {
-    let mut members = vec![(whole_name, Node::text(&whole))];
+) -> Vec<(&'static str, Node<'static>)> {
+    let mut members = vec![(whole_name, Node::text(whole.clone()))];
     let (module, rest) = match whole.split_once('`') {
         Some((module, rest)) => (Some(module), rest),
         None => (None, whole.as_str()),
     };
-    members.extend(module.map(|module| (module_name, Node::text(module))));
+    members.extend(module.map(|module| (module_name, Node::text(module.to_owned()))));
     match rest.rsplit_once("+0x") {
         Some((name, offset)) => {
-            members.push(("name", Node::text(name)));
+            members.push(("name", Node::text(name.to_owned())));
             members.push(("offset", Node::text(format!("0x{offset}"))));
         }
-        None if rest.starts_with("0x") => members.push(("offset", Node::text(rest))),
-        None => members.push(("name", Node::text(rest))),
+        None if rest.starts_with("0x") => members.push(("offset", Node::text(rest.to_owned()))),
+        None => members.push(("name", Node::text(rest.to_owned()))),
     }
     members
 }
 
-fn typed(view: &View<'_>, ty: dtrace_compiler::types::TypeId, data: &[u8]) -> Node {
+fn typed(view: &View<'_>, ty: dtrace_compiler::types::TypeId, data: &[u8]) -> Node<'static> {
     let members = typed::members(view, ty, data).into_iter().map(|member| {
         let mut node = match member.name.as_str() {
             "" => vec![("object-name", Node::text("D"))],
-            name => vec![("member-name", Node::text(name))],
+            name => vec![("member-name", Node::text(name.to_owned()))],
         };
-        node.push(("name", Node::Text(member.type_name)));
+        node.push(("name", Node::text(member.type_name)));
         node.push(("ctfid", Node::Number(member.ty.number().into())));
-        node.extend(member.value.map(|value| ("value", Node::Text(value))));
+        node.extend(member.value.map(|value| ("value", Node::text(value))));
         Node::Object(node)
     });
     Node::one("type", Node::List(members.collect()))
 }
 
 /// Returns the aggregations of a table, each with its elements in order.
-fn aggregations(view: &View<'_>, table: &Table<'_>) -> Vec<Node> {
-    let mut found: Vec<(u32, String, Vec<Node>)> = Vec::new();
+fn aggregations(view: &View<'_>, table: &Table<'_>) -> Vec<Node<'static>> {
+    let mut found: Vec<(u32, String, Vec<Node<'_>>)> = Vec::new();
     for (row, entry) in table.rows.iter().flat_map(|row| row.values.iter().map(move |v| (row, v))) {
         let node = element(view, row.key, entry);
         match found.iter_mut().find(|(variable, ..)| *variable == entry.variable) {
@@ -280,13 +280,13 @@ fn aggregations(view: &View<'_>, table: &Table<'_>) -> Vec<Node> {
     let node = |(_, name, elements)| {
         Node::Object(vec![
             ("aggregation-data", Node::List(elements)),
-            ("aggregation-name", Node::Text(name)),
+            ("aggregation-name", Node::text(name)),
         ])
     };
     found.into_iter().map(node).collect()
 }
 
-fn element(view: &View<'_>, key: &Entry, entry: &Entry) -> Node {
+fn element(view: &View<'_>, key: &Entry, entry: &Entry) -> Node<'static> {
     let keys = key.keys().map(|key| {
         Place::read(key.action, key.argument, key.data)
             .map_or_else(|| value(&key), |at| place(view, &at))
