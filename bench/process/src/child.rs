@@ -24,6 +24,9 @@ struct Options {
     /// Another build of this benchmark, which is measured in turn with this one.
     #[arg(long, value_name = "FILE")]
     beside: Option<PathBuf>,
+    /// Measure only records on their way to a file.
+    #[arg(long)]
+    records: bool,
     /// Measure a round for each line on standard input: what a child does.
     #[arg(long, hide = true)]
     child: bool,
@@ -44,6 +47,9 @@ pub fn run() -> Result<()> {
     let own = std::env::current_exe().context("finding this program")?;
     if let Some(rate) = options.produce {
         return records::produce(rate);
+    }
+    if options.records {
+        return records::run();
     }
     let files = options.beside.into_iter().chain([own]);
     let mut builds =

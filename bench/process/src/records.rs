@@ -27,7 +27,10 @@ sdt_provider! {
 }
 
 /// The tested rates in records a second, in ascending order.
-pub const RATES: [u64; 7] = [50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
+pub const RATES: [u64; 10] = [
+    50_000, 100_000, 200_000, 500_000, 1_000_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000,
+    4_000_000,
+];
 /// The rate at which the CPU time is measured.
 pub const MEASURED: u64 = 200_000;
 /// The time for which records are made.
@@ -80,7 +83,8 @@ struct Costs {
     drops: u64,
     /// Bytes that this process received.
     bytes: u64,
-    /// CPU time of the server's thread and of this thread in nanoseconds.
+    /// CPU time in nanoseconds of the thread that makes records, of the server's thread, and of this thread.
+    program: u64,
     server: u64,
     consumer: u64,
 }
@@ -102,23 +106,25 @@ impl Drop for Producer {
 pub fn run() -> Result<()> {
     let width = ROWS.iter().map(|row| row.name.len()).max().unwrap_or(0);
     println!(
-        "{:width$}  {:>12}  {:>7}  {:>10}  {:>10}",
-        "RECORDS", "without drop", "bytes", "server, ns", "dtrace, ns"
+        "{:width$}  {:>12}  {:>5}  {:>7}  {:>10}  {:>10}",
+        "RECORDS", "without drop", "CPUs", "bytes", "server, ns", "dtrace, ns"
     );
     for row in &ROWS {
-        let mut most = 0;
+        let (mut most, mut used) = (0, 0.0);
         for rate in RATES {
-            if trace(row, rate)?.drops != 0 {
+            let Costs { drops, program, server, consumer, .. } = trace(row, rate)?;
+            if drops != 0 {
                 break;
             }
-            most = rate;
+            (most, used) = (rate, (program + server + consumer) as f64 / LENGTH.as_nanos() as f64);
         }
         let costs = trace(row, MEASURED)?;
         let each = |sum: u64| sum as f64 / costs.records.max(1) as f64;
         println!(
-            "{:width$}  {:>10}/s  {:>7.1}  {:>10.0}  {:>10.0}",
+            "{:width$}  {:>10}/s  {:>5.2}  {:>7.1}  {:>10.0}  {:>10.0}",
             row.name,
             most,
+            used,
             each(costs.bytes),
             each(costs.server),
             each(costs.consumer),
@@ -175,12 +181,15 @@ fn trace(row: &Row, rate: u64) -> Result<Costs> {
     let bytes = received.load(Ordering::Relaxed) - bytes;
     let report = ended.join().ok().context("the thread has panicked")??;
     let numbers = report.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
-    let [records, drops, server] = numbers[..] else { anyhow::bail!("the process: {report}") };
+    let [records, drops, program, server] = numbers[..] else {
+        anyhow::bail!("the process: {report}")
+    };
     running.finish(&mut *sink)?;
-    Ok(Costs { records, drops, bytes, server, consumer })
+    Ok(Costs { records, drops, bytes, program, server, consumer })
 }
 
-/// Makes records at a rate once they are enabled, and reports records, drops, and the CPU time of the server's thread.
+/// Makes records at a rate once they are enabled, and reports records, drops, and the CPU time of this thread and of the server's
+/// thread.
 ///
 /// # Errors
 /// This process cannot be traced.
@@ -190,7 +199,7 @@ pub fn produce(rate: u64) -> Result<()> {
     while !sdt_enabled!(records::two) && !sdt_enabled!(records::text) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let before = server_time()?;
+    let before = [cpu_time("thread-self")?, server_time()?];
     let (start, mut made) = (Instant::now(), 0);
     while start.elapsed() < LENGTH {
         let due = (start.elapsed().as_secs_f64() * rate as f64) as u64;
@@ -201,10 +210,12 @@ pub fn produce(rate: u64) -> Result<()> {
         made = due.max(made);
         std::thread::sleep(BURST);
     }
+    let program = cpu_time("thread-self")? - before[0];
     // The records of the last moment are on their way.
     std::thread::sleep(Duration::from_millis(50));
     let counters = process.counters();
-    println!("{} {} {}", counters.records, counters.drops, server_time()? - before);
+    let server = server_time()? - before[1];
+    println!("{} {} {program} {server}", counters.records, counters.drops);
     std::io::stdout().flush()?;
     // Until the parent has read the rest.
     std::io::stdin().lines().for_each(drop);
