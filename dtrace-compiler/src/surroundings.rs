@@ -4,6 +4,7 @@ use std::fmt;
 
 use dtrace_abi::stability::Attribute;
 
+use crate::declared::Declarations;
 use crate::types::{TypeId, Types};
 
 /// A description of probes: four patterns, or a number.
@@ -151,6 +152,14 @@ pub trait Surroundings {
     /// Returns a type of a module, or of any module. Adds the type and its parts to `types`.
     fn type_named(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<TypeId> {
         let _ = (module, name, types);
+        None
+    }
+
+    /// Returns the declarations of a struct or union, and of those in it, by its name: `struct shop::Order`. The compiler calls this
+    /// when a program uses a pointer to it: an [argument of a function](ProbeInfo::is_function), or a member of a struct that this
+    /// method has declared. Reading types from debug information takes time, so they are not declared earlier.
+    fn declarations(&self, name: &str) -> Option<Declarations> {
+        let _ = name;
         None
     }
 

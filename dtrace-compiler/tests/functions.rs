@@ -2,22 +2,24 @@
 
 mod common;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use common::Machine;
 use dtrace_abi::stability::Attribute;
 use dtrace_abi::{Platform, glob};
+use dtrace_compiler::declared::{Declarations, Field, Kind, Struct};
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Ecb;
 use dtrace_compiler::surroundings::{
     Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
 };
+use dtrace_compiler::types::Text;
 use dtrace_compiler::{Compiler, Source};
 
 /// A function: its module, its name, and its arguments with the numbers of their registers. A number of 9 is none.
 type Function = (&'static str, &'static str, &'static [(&'static str, &'static str, u8)]);
 
-const FUNCTIONS: [Function; 5] = [
+const FUNCTIONS: [Function; 6] = [
     (
         "a.out",
         "shop::serve",
@@ -31,12 +33,22 @@ const FUNCTIONS: [Function; 5] = [
     ("a.out", "shop::large", &[("value", "", 9), ("id", "uint64_t", 0)]),
     ("a.out", "shop::none", &[]),
     ("lib.so", "untyped", &[]),
+    (
+        "orders.so",
+        "submit",
+        &[
+            ("order", "struct shop::Order *", 0),
+            ("broken", "struct broken *", 1),
+            ("unknown", "struct unknown *", 2),
+        ],
+    ),
 ];
 
-/// A process with functions. It counts how often their types are read.
+/// A process with functions. It notes how often their types are read, and which structs.
 #[derive(Default)]
 struct Process {
     reads: Cell<u32>,
+    structs: RefCell<Vec<String>>,
 }
 
 impl Process {
@@ -99,6 +111,57 @@ impl Surroundings for Process {
         };
         Self::matching(description).map(typed).collect()
     }
+
+    fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.structs.borrow_mut().push(name.to_owned());
+        let structs = match name {
+            "struct shop::Order" => vec![
+                structure(
+                    name,
+                    48,
+                    &[
+                        ("price", 0, 4, "uint32_t"),
+                        ("label", 8, 16, "struct &str"),
+                        ("customer", 24, 8, "struct shop::Customer *"),
+                        ("next", 32, 8, "struct shop::Order *"),
+                        ("", 40, 8, "union shop::Order::{inner}"),
+                    ],
+                ),
+                Struct {
+                    text: Some(Text { address: 0, length: 8 }),
+                    ..structure(
+                        "struct &str",
+                        16,
+                        &[("data_ptr", 0, 8, "uint8_t *"), ("length", 8, 8, "size_t")],
+                    )
+                },
+                Struct {
+                    kind: Kind::Union,
+                    missing: vec![("bits".to_owned(), "it is a bit-field".to_owned())],
+                    ..structure("union shop::Order::{inner}", 8, &[("whole", 0, 8, "int64_t")])
+                },
+            ],
+            "struct shop::Customer" => {
+                vec![structure(name, 8, &[("id", 0, 2, "uint16_t"), ("__0", 4, 4, "float")])]
+            }
+            "struct broken" => vec![structure(name, 8, &[("inner", 0, 8, "struct broken")])],
+            _ => return None,
+        };
+        Some(Declarations { structs, ..Declarations::default() })
+    }
+}
+
+/// Returns a struct with these members: names, offsets, sizes and types.
+fn structure(name: &str, size: u64, fields: &[(&str, u64, u64, &str)]) -> Struct {
+    let field = |&(name, offset, size, c_type): &(&str, u64, u64, &str)| Field {
+        name: name.to_owned(),
+        offset,
+        size,
+        dimensions: Vec::new(),
+        c_type: c_type.to_owned(),
+    };
+    let (name, fields) = (name.to_owned(), fields.iter().map(field).collect());
+    Struct { kind: Kind::Struct, name, size, align: 1, fields, text: None, missing: Vec::new() }
 }
 
 /// Compiles a program. Returns its clauses, and how many functions' types were read.
@@ -206,5 +269,96 @@ fn errors_have_the_reason() {
     ] {
         let error = compile(text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+/// Returns the structs whose layouts a program reads.
+fn structs(text: &str) -> Vec<String> {
+    let process = Process::default();
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    let text = format!("pid7:orders.so:submit:entry {{ {text} }}");
+    compiler.compile(Source::file(text.as_bytes()), &process).unwrap();
+    process.structs.into_inner()
+}
+
+#[test]
+fn layouts_are_read_only_for_structs_that_a_program_uses() {
+    let (order, customer) = ("struct shop::Order", "struct shop::Customer");
+    for (text, expected) in [
+        ("trace(arg0);", &[][..]),
+        ("trace(args.order->price);", &[order]),
+        ("trace(args[0]->price); trace(args.order->next->next->whole);", &[order]),
+        ("trace(args.order->customer->id);", &[order, customer]),
+        ("this->c = args.order->customer; trace(this->c->id);", &[order, customer]),
+        ("trace(sizeof(*args.order)); print(*args.order);", &[order]),
+        ("trace(args.order[1].label.length);", &[order]),
+    ] {
+        assert_eq!(structs(text), expected, "{text}");
+    }
+}
+
+/// The code is that for the same struct in the program.
+#[test]
+fn members_are_loads_at_their_offsets() {
+    let own = "struct o { uint32_t price; char gap[36]; int64_t whole; };";
+    let of = |value: &str| {
+        code(&format!("{own} pid7:orders.so:submit:entry {{ trace({value}); }}")).remove(0).unwrap()
+    };
+    for (member, load) in [
+        ("args.order->price", "((struct o *)args.order)->price"),
+        ("args.order->whole", "((struct o *)args.order)->whole"),
+        ("(*args[0]).whole", "((struct o *)args.order)->whole"),
+        ("args.order[0].price", "((struct o *)args.order)[0].price"),
+        ("sizeof(*args.order)", "sizeof(struct o)"),
+        ("sizeof(args.order->label)", "(size_t)16"),
+    ] {
+        let (member, load) = (of(member), of(load));
+        assert_eq!((member.code, member.returns), (load.code, load.returns));
+    }
+}
+
+#[test]
+fn structs_with_text_are_strings() {
+    for text in [
+        "trace(args.order->label == \"a\");",
+        "@[args.order->label] = count();",
+        "self->l = args.order->label; printf(\"%s\", self->l);",
+        "trace(strlen(args.order->next->label));",
+    ] {
+        ecbs(&format!("pid7:orders.so:submit:entry {{ {text} }}"));
+    }
+}
+
+/// A program can declare a struct of the same name, which is another type.
+#[test]
+fn structs_of_programs_are_other_types() {
+    let declared = "struct broken { int inner; };";
+    let text = "pid7:orders.so:submit:entry { trace(((struct broken *)arg0)->inner); }";
+    ecbs(&format!("{declared} {text}"));
+    let text = "pid7:orders.so:submit:entry { trace(args.broken->inner); }";
+    let error = compile(&format!("{declared} {text}")).unwrap_err();
+    assert!(error.contains("inner is not a member of struct broken"), "{error}");
+    let error = compile("pid7:orders.so:submit:entry { trace(args.unknown->x); }").unwrap_err();
+    assert!(error.contains("the members of struct unknown are unknown: "), "{error}");
+}
+
+#[test]
+fn missing_members_have_the_reason() {
+    for (member, expected, hint) in [
+        (
+            "pric",
+            "struct shop::Order has no member pric, only price, label, customer, next, whole",
+            Some("did you mean price?"),
+        ),
+        ("customer->x", "struct shop::Customer has no member x, only id, __0", None),
+        ("bits", "bits of struct shop::Order has no value: it is a bit-field", None),
+        ("price->x", "operator -> must be applied to a pointer", None),
+    ] {
+        let text = format!("pid7:orders.so:submit:entry {{ trace(args.order->{member}); }}");
+        let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+        let program = compiler.compile(Source::file(text.as_bytes()), &Process::default());
+        let error = program.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.hint.as_deref(), hint, "{error}");
     }
 }

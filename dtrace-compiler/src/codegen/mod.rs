@@ -208,6 +208,7 @@ impl Gen<'_, '_> {
             Kind::Var(id, keys) => self.variable(node, *id, keys, flags),
             Kind::Arg { mapping, .. } => self.argument(node, *mapping),
             Kind::Text { mapping, .. } => self.text(node, *mapping),
+            Kind::TextIn(inner, places) => self.text_in(node, inner, *places),
             Kind::Element { mapping, index, .. } => self.slice_element(node, *mapping, index),
             Kind::Sym(id) => self.symbol(node, *id, flags),
             Kind::Func(id, args) => self.function(node, *id, args),

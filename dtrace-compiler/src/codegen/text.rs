@@ -5,6 +5,7 @@ use dtrace_abi::dif::{Instr, Opcode, Register, Subr, TypeKind};
 use super::Gen;
 use crate::error::Result;
 use crate::sema::Node;
+use crate::types::Text;
 
 /// The replacement for a NUL in the text, which would end the string.
 const INSTEAD: u8 = b'?';
@@ -17,6 +18,25 @@ impl Gen<'_, '_> {
     pub(super) fn text(&mut self, node: &Node, mapping: u8) -> Result<Register> {
         let address = self.word(mapping)?;
         let size = self.word(mapping + 1)?;
+        self.string(node, address, size)
+    }
+
+    /// Generates the string of the text whose address and length are in a struct.
+    pub(super) fn text_in(&mut self, node: &Node, inner: &Node, places: Text) -> Result<Register> {
+        let address = self.node(inner)?;
+        let size = self.alloc()?;
+        self.emit(Instr::two(Opcode::Mov, address, size));
+        for (register, offset) in [(address, places.address), (size, places.length)] {
+            if offset != 0 {
+                self.with_int(Opcode::Add, register, offset)?;
+            }
+            self.emit(Instr::two(Opcode::Ldx, register, register));
+        }
+        self.string(node, address, size)
+    }
+
+    /// Generates the string of the text at an address with a size.
+    fn string(&mut self, node: &Node, address: Register, size: Register) -> Result<Register> {
         let room = self.session.size(node).clamp(1, MOST);
         let most = self.int(room - 1)?;
         let fits = self.label();

@@ -15,17 +15,27 @@ const POINTER: u64 = 8;
 /// The greatest number of levels of structs, arrays or pointers.
 const DEEPEST: usize = 256;
 
+/// The treatment of structs that are defined already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Their definitions stay.
+    Known,
+    /// The new definition replaces the old one.
+    New,
+}
+
 /// Adds types to the current module. Returns the constants of its enums.
 pub(crate) fn define(
     types: &mut Types,
     declared: &Declarations,
+    keep: Keep,
 ) -> Result<Vec<(String, TypeId, i32)>, DeclaredError> {
     let mut constants = Vec::new();
     for of in &declared.enums {
         let id = enumeration(types, of);
         constants.extend(of.constants.iter().map(|(name, value)| (name.clone(), id, *value)));
     }
-    let mut structs = BTreeMap::new();
+    let (mut structs, mut done) = (BTreeMap::new(), BTreeSet::new());
     for of in &declared.structs {
         let tag = of.tag();
         let record = Type::Record {
@@ -34,12 +44,30 @@ pub(crate) fn define(
             members: Vec::new(),
             size: of.size,
         };
-        let id = types.add(record);
-        types.set_name(&format!("{} {tag}", of.kind.word()), id);
+        let name = format!("{} {tag}", of.kind.word());
+        let known = types.declared(&name);
+        let id = match known.map(|id| (id, types.get(id))) {
+            // A pointer has mentioned it.
+            Some((id, Type::Forward(..))) => {
+                *types.get_mut(id) = record;
+                id
+            }
+            Some((id, Type::Record { .. })) if keep == Keep::Known => {
+                done.insert(tag);
+                id
+            }
+            _ => {
+                let id = types.add(record);
+                types.set_name(&name, id);
+                id
+            }
+        };
+        types.set_text(id, of.text);
+        types.set_missing(id, &of.missing);
         let named = if of.is_typedef() { types.typedef(tag, id) } else { id };
         structs.insert(tag, (of, id, named));
     }
-    let mut definer = Definer { types, structs, done: BTreeSet::new() };
+    let mut definer = Definer { types, structs, done };
     for of in &declared.structs {
         definer.define(of, &mut Vec::new())?;
     }
@@ -89,7 +117,8 @@ impl<'a> Definer<'a, '_> {
             end = behind;
             let ty = self.field(field, path)?;
             let offset = field.offset.saturating_mul(8);
-            members.push(Member { name: Some(field.name.clone()), ty, offset });
+            let name = Some(&field.name).filter(|name| !name.is_empty()).cloned();
+            members.push(Member { name, ty, offset });
         }
         path.pop();
         let id = self.structs[tag].1;

@@ -20,8 +20,10 @@
 mod constants;
 mod define;
 
+use crate::types::Text;
+
 pub use constants::constants;
-pub(crate) use define::define;
+pub(crate) use define::{Keep, define};
 
 /// The reason why the declarations of an image are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +163,10 @@ pub struct Struct {
     pub align: u64,
     /// In order of their offsets.
     pub fields: Vec<Field>,
+    /// The places of an address and a length, if the data are text: a string in D.
+    pub text: Option<Text>,
+    /// The names of the fields that D cannot represent, with the reason.
+    pub missing: Vec<(String, String)>,
 }
 
 /// The kinds of types with fields.
@@ -185,7 +191,7 @@ impl Kind {
 /// A field of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Its name; empty if it has none, as the structs and unions in C whose members belong to the outer one.
     pub name: String,
     /// The offset in the struct in bytes.
     pub offset: u64,
@@ -216,6 +222,8 @@ impl Struct {
             size: size.parse().ok()?,
             align: align.parse().ok()?,
             fields: Vec::new(),
+            text: None,
+            missing: Vec::new(),
         };
         is_identifier(of.tag()).then_some(of)
     }

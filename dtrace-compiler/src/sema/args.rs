@@ -94,11 +94,11 @@ impl Session<'_> {
             |name| format!("args.{name} (args[{index}])"),
         );
         self.check_argument(argument, &what)?;
-        let native = self.argument_type(&info.module, &argument.native);
+        let native = self.argument_type(info, &argument.native);
         let translated = if argument.translated.is_empty() {
             native
         } else {
-            self.argument_type(&info.module, &argument.translated)
+            self.argument_type(info, &argument.translated)
         };
         let (native, translated) = match (native, translated) {
             (_, None) => {
@@ -148,12 +148,17 @@ impl Session<'_> {
     }
 
     /// Returns the type that a provider names for an argument, and whether the value is in the memory of a process.
-    pub(super) fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
+    pub(super) fn argument_type(&mut self, info: &ProbeInfo, name: &str) -> Option<(TypeId, bool)> {
+        if info.is_function
+            && let Some(ty) = self.described_type(name)
+        {
+            return Some((ty, false));
+        }
         let (name, user) = match name.strip_prefix("userland ") {
             Some(name) => (name, true),
             None => (name, false),
         };
-        let own = self.state.types.lookup_in(module, name);
+        let own = self.state.types.lookup_in(&info.module, name);
         Some((own.or_else(|| self.type_named(name))?, user))
     }
 

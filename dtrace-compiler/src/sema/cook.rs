@@ -32,7 +32,7 @@ impl Session<'_> {
         if let Kind::Var(id, _) | Kind::Agg { ident: id, .. } = node.kind {
             self.note_use(id, how);
         }
-        Ok(node)
+        Ok(self.as_text(node))
     }
 
     pub fn cook_boxed(&mut self, node: Node, how: Use) -> Result<Box<Node>> {
@@ -68,6 +68,7 @@ impl Session<'_> {
             | Kind::Sym(_)
             | Kind::Arg { .. }
             | Kind::Text { .. }
+            | Kind::TextIn(..)
             | Kind::Element { .. } => Ok(node),
             Kind::Ident(_) => {
                 let node = self.find_name(node, Scope::Global, IdKind::Scalar, false)?;

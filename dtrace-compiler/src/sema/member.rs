@@ -9,6 +9,9 @@ use crate::error::Result;
 use crate::suggest::closest;
 use crate::types::{Type, TypeId};
 
+/// The greatest number of members that an error lists.
+const LISTED: usize = 16;
+
 impl Session<'_> {
     /// Cooks `->`: `self->x` and `this->x` are variables; anything else is a member.
     pub fn cook_arrow(&mut self, node: Node, how: Use) -> Result<Node> {
@@ -57,7 +60,7 @@ impl Session<'_> {
             }
         };
         let text = if arrow { "->" } else { "." };
-        let base = self.cook_boxed(*base, Use::READ)?;
+        let base = Self::without_text(self.cook_boxed(*base, Use::READ)?);
         let translator = self.translator(&base);
         let (mut ty, user) = match translator {
             Some((xlator, pointer)) => {
@@ -97,15 +100,19 @@ impl Session<'_> {
             return self.error(ErrTag::OpSou, message);
         }
         let Some(member) = self.types().member(ty, &name) else {
-            let message = format!("{name} is not a member of {}", self.types().c_name(ty));
-            let members = match self.types().get(ty) {
-                Type::Record { members, .. } => &members[..],
-                _ => &[],
+            let names = self.types().member_names(ty);
+            let record = self.types().c_name(ty);
+            let message = match self.types().missing(ty, &name) {
+                Some(why) => format!("{name} of {record} has no value: {why}"),
+                None if self.types().is_of_debug(ty) && (1..=LISTED).contains(&names.len()) => {
+                    format!("{record} has no member {name}, only {}", names.join(", "))
+                }
+                None => format!("{name} is not a member of {record}"),
             };
-            let similar =
-                closest(&name, members.iter().filter_map(|member| member.name.as_deref()));
+            let similar = closest(&name, names.into_iter());
             return self.unknown_name(ErrTag::TypeMember, message, similar);
         };
+        self.describe(member.ty);
         self.assign_type(&mut node, member.ty, false);
         let kind = self.types().kind(member.ty);
         let whole = kind != CtfKind::Array || self.is_string(&node);
@@ -128,6 +135,12 @@ impl Session<'_> {
             let tag = self.types().c_name(ty);
             match self.type_named(&tag).map(|found| self.types().resolve(found)) {
                 Some(found) if found != ty => ty = found,
+                _ if self.types().is_of_debug(ty) => {
+                    let message = format!(
+                        "the members of {tag} are unknown: its debug information is damaged, or too large"
+                    );
+                    return self.error(ErrTag::OpIncomplete, message);
+                }
                 _ => {
                     let message = format!(
                         "operator {text} cannot be applied to a forward declaration: no {tag} definition is available"

@@ -14,6 +14,7 @@ mod control;
 mod conventional;
 mod cook;
 mod decl;
+mod described;
 mod fold;
 mod function;
 mod id;

@@ -154,7 +154,7 @@ impl Session<'_> {
         self.note_use(id, Use::READ);
         let argument = &info.arguments[index];
         self.check_named(argument)?;
-        let Some((ty, user)) = self.argument_type(&info.module, &argument.native) else {
+        let Some((ty, user)) = self.argument_type(info, &argument.native) else {
             let message = format!("failed to resolve native type for args.{}", argument.name);
             return self.error(ErrTag::ArgsType, message);
         };

@@ -5,7 +5,7 @@ use dtrace_abi::stability::Attribute;
 use super::id::{IdentId, XlatorId};
 use crate::place::Place;
 use crate::syntax::{BinaryOp, UnaryOp};
-use crate::types::TypeId;
+use crate::types::{Text, TypeId};
 
 /// An expression.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(crate) enum Kind {
         ident: IdentId,
         mapping: u8,
     },
+    /// The text whose address and length are in a struct.
+    TextIn(Box<Node>, Text),
     /// A pointer to an element of a slice in `args`: the argument with the slice's address, and the index. The next argument is
     /// the length of the slice.
     Element {
@@ -109,6 +111,7 @@ impl Node {
             Kind::Var(_, nodes) | Kind::Func(_, nodes) => nodes.iter().collect(),
             Kind::Agg { keys, func, .. } => keys.iter().chain(func.as_deref()).collect(),
             Kind::Element { index: node, .. }
+            | Kind::TextIn(node, _)
             | Kind::Unary(_, node)
             | Kind::Dot(node, _)
             | Kind::Arrow(node, _)

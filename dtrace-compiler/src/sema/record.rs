@@ -94,6 +94,7 @@ impl Session<'_> {
                 format!("{} {}( )", ident.kind.name(), ident.name)
             }
             Kind::Agg { ident, .. } => format!("aggregation @{}", self.ident(*ident).name),
+            Kind::TextIn(inner, _) => self.node_name(inner),
             Kind::Unary(unary, _) => op(unary.text()),
             Kind::Binary(binary, ..) => op(binary.text()),
             Kind::Assign(None, ..) => op("="),

@@ -9,7 +9,7 @@ use super::builtin;
 use super::id::IdentId;
 use super::ident::{Cooking, IdKind, Ident, Inline, Table};
 use super::node::{Kind, Node};
-use crate::declared::{self, Declarations, DeclaredError};
+use crate::declared::{self, Declarations, DeclaredError, Keep};
 use crate::error::Error;
 use crate::options::Options;
 use crate::place::Place;
@@ -163,7 +163,7 @@ impl State {
         room: usize,
         declared: &Declarations,
     ) -> std::result::Result<(), DeclaredError> {
-        for (name, ty, value) in declared::define(&mut self.types, declared)? {
+        for (name, ty, value) in declared::define(&mut self.types, declared, Keep::New)? {
             self.declare_constant(room, name, ty, value);
         }
         Ok(())

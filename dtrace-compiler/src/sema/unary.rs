@@ -69,7 +69,10 @@ impl Session<'_> {
 
     pub fn cook_unary(&mut self, mut node: Node, op: UnaryOp) -> Result<Node> {
         let Kind::Unary(_, operand) = node.kind else { return Ok(node) };
-        let operand = self.cook_operand(op, *operand)?;
+        let mut operand = self.cook_operand(op, *operand)?;
+        if matches!(op, UnaryOp::AddrOf | UnaryOp::Sizeof) {
+            operand = Self::without_text(operand);
+        }
         let (attr, user) = (operand.attr, operand.flags.user);
         let text = op.text();
         match op {

@@ -74,6 +74,7 @@ impl Types {
             named: Default::default(),
             pointers: Default::default(),
             rooms: Default::default(),
+            remarks: Default::default(),
             special: Special {
                 void: none,
                 int: none,

@@ -10,10 +10,11 @@ mod store;
 mod ty;
 
 pub(crate) use relation::MemberInfo;
+pub(crate) use rooms::DEBUG;
 pub use store::Types;
 pub(crate) use store::split_stars;
 pub(crate) use ty::DEEPEST;
-pub use ty::{Member, Type, TypeId};
+pub use ty::{Member, Text, Type, TypeId};
 
 #[cfg(test)]
 mod tests;

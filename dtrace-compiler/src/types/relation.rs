@@ -18,7 +18,7 @@ impl Types {
     pub fn resolve(&self, id: TypeId) -> TypeId {
         let id = self.roots[id.0 as usize];
         match self.get(id) {
-            Type::Forward(kind, tag) => self.definition(kind.name(), tag).unwrap_or(id),
+            Type::Forward(kind, tag) => self.definition(id, kind.name(), tag).unwrap_or(id),
             _ => id,
         }
     }
@@ -93,6 +93,26 @@ impl Types {
                 Some(MemberInfo { offset: member.offset + inner.offset, ..inner })
             }
         })
+    }
+
+    /// Returns the names of the members of a struct or union, including those of members without a name.
+    pub(crate) fn member_names(&self, id: TypeId) -> Vec<&str> {
+        let Type::Record { members, .. } = self.get(self.resolve(id)) else { return Vec::new() };
+        let names = members.iter().flat_map(|member| match &member.name {
+            Some(name) => vec![&**name],
+            None => self.member_names(member.ty),
+        });
+        names.collect()
+    }
+
+    /// Returns the reason why D cannot represent a member of a struct or union.
+    pub(crate) fn missing(&self, id: TypeId, name: &str) -> Option<&str> {
+        let id = self.resolve(id);
+        let own = self.remarks.missing.get(&id).into_iter().flatten();
+        let own = own.into_iter().find(|(member, _)| member == name).map(|(_, why)| &**why);
+        let Type::Record { members, .. } = self.get(id) else { return None };
+        let mut inner = members.iter().filter(|member| member.name.is_none());
+        own.or_else(|| inner.find_map(|member| self.missing(member.ty, name)))
     }
 
     /// Returns the value of an enumerator.

@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use super::store::Types;
 use super::ty::{Room, Type, TypeId};
 
+/// The room of the types of functions, which debug information describes. No module has such a name.
+pub(crate) const DEBUG: &str = "debug information";
+
 impl Types {
     /// Returns the room of a module.
     pub(crate) fn room(&self, module: &str) -> Option<usize> {
@@ -56,6 +59,12 @@ impl Types {
         }
     }
 
+    /// Returns whether a type comes from debug information.
+    pub(crate) fn is_of_debug(&self, id: TypeId) -> bool {
+        let owner = self.rooms.owners.get(&id).and_then(|room| self.rooms.rooms.get(*room));
+        owner.is_some_and(|room| room.module == DEBUG)
+    }
+
     /// Returns whether two types belong to different modules.
     pub(super) fn are_strangers(&self, left: TypeId, right: TypeId) -> bool {
         let owner = |id| self.rooms.owners.get(&id);
@@ -74,9 +83,10 @@ impl Types {
             .or_else(|| self.order().find_map(|room| self.named_in(room, name)))
     }
 
-    /// Returns the program's definition of a struct, union or enum that a module only mentions.
-    pub(super) fn definition(&self, kind: &str, tag: &str) -> Option<TypeId> {
-        if self.rooms.rooms.is_empty() {
+    /// Returns the program's definition of a struct, union or enum that a module only mentions. Debug information has definitions of
+    /// its own.
+    pub(super) fn definition(&self, of: TypeId, kind: &str, tag: &str) -> Option<TypeId> {
+        if self.rooms.rooms.is_empty() || self.is_of_debug(of) {
             return None;
         }
         let id = *self.named.get(&format!("{kind} {tag}"))?;

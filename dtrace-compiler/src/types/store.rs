@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use dtrace_abi::dif::CtfKind;
 
-use super::ty::{DEEPEST, Extent, Rooms, Special, Type, TypeId};
+use super::ty::{DEEPEST, Extent, Remarks, Rooms, Special, Text, Type, TypeId};
 
 /// The types of a program and of earlier programs.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub struct Types {
     pub(super) pointers: HashMap<TypeId, TypeId>,
     pub(super) special: Special,
     pub(super) rooms: Rooms,
+    pub(super) remarks: Remarks,
 }
 
 impl Types {
@@ -85,6 +86,27 @@ impl Types {
     /// Returns the definition of a type for changes: of a struct while its members are declared. Typedefs must not be changed.
     pub(crate) fn get_mut(&mut self, id: TypeId) -> &mut Type {
         &mut self.types[id.0 as usize]
+    }
+
+    /// Sets the places of the text that a struct contains.
+    pub(crate) fn set_text(&mut self, record: TypeId, text: Option<Text>) {
+        match text {
+            Some(text) => self.remarks.text.insert(record, text),
+            None => self.remarks.text.remove(&record),
+        };
+    }
+
+    /// Returns the places of the text that a struct contains.
+    pub(crate) fn text(&self, ty: TypeId) -> Option<Text> {
+        self.remarks.text.get(&self.resolve(ty)).copied()
+    }
+
+    /// Sets the members of a struct that D cannot represent, with the reasons.
+    pub(crate) fn set_missing(&mut self, record: TypeId, missing: &[(String, String)]) {
+        match missing {
+            [] => self.remarks.missing.remove(&record),
+            some => self.remarks.missing.insert(record, some.to_vec()),
+        };
     }
 
     pub(crate) const fn special(&self) -> Special {

@@ -114,6 +114,24 @@ pub(super) struct Extent {
     pub(super) links: u32,
 }
 
+/// The places of the address and the length of a text in a struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// The offset of the address in bytes.
+    pub address: u64,
+    /// The offset of the length in bytes; the length is in bytes, too.
+    pub length: u64,
+}
+
+/// What is known of the data of structs and unions besides their members.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remarks {
+    /// The places of text.
+    pub(super) text: HashMap<TypeId, Text>,
+    /// The members that D cannot represent, with the reason.
+    pub(super) missing: HashMap<TypeId, Vec<(String, String)>>,
+}
+
 /// The rooms of all modules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {

@@ -83,7 +83,8 @@ fn describe(index: usize, before: &[Struct], seeds: &[(u8, u8, Vec<u8>)], tail: 
     }
     // The size is at least a multiple of its alignment in C.
     let size = (end + u64::from(tail % 12)).next_multiple_of(8);
-    Struct { kind: Kind::Struct, name: format!("struct s{index}"), size, align: 8, fields }
+    let (name, text, missing) = (format!("struct s{index}"), None, Vec::new());
+    Struct { kind: Kind::Struct, name, size, align: 8, fields, text, missing }
 }
 
 proptest! {
