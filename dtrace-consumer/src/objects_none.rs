@@ -53,8 +53,17 @@ impl Signatures {
     ///
     /// # Errors
     /// Always.
-    pub const fn of_file(_: &std::path::Path, _: &[u8]) -> Result<Self, &'static str> {
+    pub const fn of_file(
+        _: &std::path::Path,
+        _: &[u8],
+        _: &Rc<crate::signature::StructNames>,
+    ) -> Result<Self, &'static str> {
         Err(NO_SIGNATURES)
+    }
+
+    /// Returns the declarations of a struct.
+    pub const fn declarations(&self, _: &str) -> Option<dtrace_compiler::declared::Declarations> {
+        match *self {}
     }
 
     /// Returns the signature of a function.
@@ -92,7 +101,11 @@ impl Objects {
     ///
     /// # Errors
     /// Always.
-    pub(crate) const fn signatures(&self, _: &TextFile) -> Result<Signatures, &'static str> {
+    pub(crate) const fn signatures(
+        &self,
+        _: &TextFile,
+        _: &Rc<crate::signature::StructNames>,
+    ) -> Result<Signatures, &'static str> {
         Err(NO_SIGNATURES)
     }
 

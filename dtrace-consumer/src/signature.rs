@@ -1,5 +1,8 @@
 //! The parameters and the result of a function, as debug information describes them.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 /// A function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signature {
@@ -115,4 +118,50 @@ pub(crate) struct Word {
     /// Whether it has the values 0 and 1 only: `bool`, or an enum of two constants. The other bits of its byte are 0, also in a
     /// register (rustc and clang pass it as a zero-extended `i1`).
     pub is_flag: bool,
+}
+
+/// The most bytes of a path in the name of a struct.
+const LONGEST: usize = 256;
+
+/// The names in D of the structs and unions of a kernel or a process.
+#[derive(Debug, Default)]
+pub(crate) struct StructNames(RefCell<HashMap<String, Vec<u64>>>);
+
+impl StructNames {
+    /// Returns the name of a struct with this path in the source. Structs of one path with different layouts have different names;
+    /// `layout` is a hash of the members.
+    pub fn name(&self, path: &str, layout: u64) -> String {
+        let name = spelled(path);
+        let mut all = self.0.borrow_mut();
+        let known = all.entry(name.clone()).or_default();
+        let index = known.iter().position(|of| *of == layout).unwrap_or_else(|| {
+            known.push(layout);
+            known.len() - 1
+        });
+        if index == 0 { name } else { format!("{name}#{}", index + 1) }
+    }
+}
+
+/// Returns a path as the name of a type: without blanks, stars and accents, which separate names and modules in D.
+fn spelled(path: &str) -> String {
+    let path = path.replace(", ", ",").replace('*', "ptr_");
+    let end = path.floor_char_boundary(LONGEST);
+    let name = path[..end].replace([' ', '`'], "_");
+    if end < path.len() { format!("{name}..") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_structs_are_words() {
+        let names = StructNames::default();
+        assert_eq!(names.name("shop::Order", 1), "shop::Order");
+        assert_eq!(names.name("shop::Order", 2), "shop::Order#2");
+        assert_eq!(names.name("shop::Order", 1), "shop::Order");
+        assert_eq!(names.name("Map<u8, *const dyn A>", 1), "Map<u8,ptr_const_dyn_A>");
+        let long = names.name(&"é".repeat(LONGEST), 1);
+        assert_eq!(long, format!("{}..", "é".repeat(LONGEST / 2)));
+    }
 }

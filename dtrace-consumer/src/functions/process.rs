@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use dtrace_abi::spec::{Field, Spec};
+use dtrace_compiler::declared::Declarations;
 use dtrace_compiler::surroundings::Description;
 
 use super::elf::{self, ReadError, Symbol, Symbols};
@@ -174,7 +175,7 @@ impl ProcessFunctions {
                 file: file.file.clone(),
                 text: file.text.clone(),
             };
-            let types = || Types::new(file.architecture, origin());
+            let types = |structs: &_| Types::new(file.architecture, origin(), structs);
             self.traced.add(&file.build_id, functions, &file.module, types, file.times);
         }
         self.traced.send(spec, client)
@@ -224,6 +225,11 @@ impl ProcessFunctions {
     /// Returns the arguments of a probe: see [`Traced::arguments`].
     pub(crate) fn arguments(&self, probe: &Probe) -> Option<Arguments> {
         self.traced.arguments(probe)
+    }
+
+    /// Returns the declarations of a struct or union: see [`Traced::declarations`].
+    pub(crate) fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.traced.declarations(name)
     }
 
     /// Returns whether a probe is one of these functions.

@@ -2,8 +2,10 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use dtrace_abi::spec::{Field, Spec};
+use dtrace_compiler::declared::Declarations;
 use dtrace_compiler::surroundings::Description;
 use dtrace_protocol::WhyNoFunction;
 
@@ -12,6 +14,7 @@ use super::name::Name;
 use super::similar::similar;
 use super::types::{Arguments, Origin, Types};
 use crate::client::{self, Client, ClientError, FunctionSite, FunctionText};
+use crate::signature::StructNames;
 
 /// The name of the provider of a kernel.
 const PROVIDER: &str = "fbt";
@@ -24,6 +27,8 @@ const FRAMEWORK: [&str; 5] =
 pub struct Traced {
     provider: String,
     files: Vec<File>,
+    /// The names of the structs of arguments.
+    structs: Rc<StructNames>,
     /// The probes of functions by their names, each as its file and its index there, and how many have been added.
     named: RefCell<(Indexes, usize)>,
     /// The probes that a description has matched and that are not traced: how many, and the first one, for each reason.
@@ -58,10 +63,10 @@ enum IsLoaded {
 
 impl File {
     /// Prepares the functions of a file of a kernel. Their modules are their crates.
-    fn of_kernel(build_id: Vec<u8>, functions: Functions) -> Self {
+    fn of_kernel(build_id: Vec<u8>, functions: Functions, structs: &Rc<StructNames>) -> Self {
         let (path, bytes) = (functions.path, OnceCell::new());
         let origin = Origin::Kernel { path, build_id: build_id.clone(), bytes };
-        let types = Types::new(functions.architecture, origin);
+        let types = Types::new(functions.architecture, origin, structs);
         let probes = functions.all.into_iter().flat_map(|of| Probe::both(of, None)).collect();
         Self { build_id, probes, types, is_loaded: IsLoaded::Yes }
     }
@@ -169,7 +174,7 @@ impl Traced {
         }
         functions.exclude_reachable(&text.handlers);
         let mut traced = Self::empty(PROVIDER.to_owned());
-        traced.files.push(File::of_kernel(build_id, functions));
+        traced.files.push(File::of_kernel(build_id, functions, &traced.structs));
         Ok(traced)
     }
 
@@ -186,7 +191,7 @@ impl Traced {
         if !client.knows_functions(&build_id)? {
             return Err(TracedError::NotLoaded(hexadecimal(&build_id)));
         }
-        self.files.push(File::of_kernel(build_id, functions));
+        self.files.push(File::of_kernel(build_id, functions, &self.structs));
         Ok(())
     }
 
@@ -194,7 +199,8 @@ impl Traced {
     pub(super) fn empty(provider: String) -> Self {
         let named = (Indexes::new(), 0);
         let (files, missing, typed) = (Vec::new(), BTreeMap::new(), RefCell::default());
-        Self { provider, files, named: named.into(), missing, typed, is_waiting: false }
+        let structs = Rc::default();
+        Self { provider, files, structs, named: named.into(), missing, typed, is_waiting: false }
     }
 
     /// Returns the name of the provider.
@@ -209,7 +215,7 @@ impl Traced {
         build_id: &[u8],
         functions: Vec<Function>,
         module: &str,
-        types: impl FnOnce() -> Types,
+        types: impl FnOnce(&Rc<StructNames>) -> Types,
         times: u8,
     ) {
         let probes = functions.into_iter().flat_map(|of| Probe::both(of, Some(module)));
@@ -218,7 +224,8 @@ impl Traced {
             None => {
                 let (build_id, probes) = (build_id.to_vec(), probes.collect());
                 let is_loaded = IsLoaded::Unknown(times);
-                self.files.push(File { build_id, probes, types: types(), is_loaded });
+                let types = types(&self.structs);
+                self.files.push(File { build_id, probes, types, is_loaded });
             }
         }
     }
@@ -279,6 +286,11 @@ impl Traced {
             true => Some(first),
             false => Some(Err(SEVERAL.to_owned())),
         }
+    }
+
+    /// Returns the declarations of a struct or union that is the target of an argument, by its name in D.
+    pub(crate) fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.files.iter().find_map(|file| file.types.declarations(name))
     }
 
     /// Counts a function or a file that is not traced, for the message with this reason.

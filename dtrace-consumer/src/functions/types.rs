@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use dtrace_compiler::declared::Declarations;
 use dtrace_compiler::surroundings::Argument;
 use object::{Object as _, ObjectSection as _};
 
@@ -13,7 +14,7 @@ use super::arguments;
 use super::function::Architecture;
 use super::name::Name;
 use crate::objects::{Objects, Signatures, Text, TextFile};
-use crate::signature::Signature;
+use crate::signature::{Signature, StructNames};
 
 /// The longest beginning of a function that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -35,14 +36,21 @@ pub(super) enum Origin {
 pub(super) struct Types {
     architecture: Architecture,
     origin: Origin,
+    names: Rc<StructNames>,
     signatures: OnceCell<Result<Signatures, &'static str>>,
     known: RefCell<HashMap<u64, Result<Rc<Signature>, &'static str>>>,
 }
 
 impl Types {
-    /// Prepares the types of a file.
-    pub fn new(architecture: Architecture, origin: Origin) -> Self {
-        Self { architecture, origin, signatures: OnceCell::new(), known: RefCell::default() }
+    /// Prepares the types of a file. Structs have these names.
+    pub fn new(architecture: Architecture, origin: Origin, names: &Rc<StructNames>) -> Self {
+        let (names, signatures, known) = (names.clone(), OnceCell::new(), RefCell::default());
+        Self { architecture, origin, names, signatures, known }
+    }
+
+    /// Returns the declarations of a struct or union that is the target of an argument, by its name in D.
+    pub fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.signatures.get()?.as_ref().ok()?.declarations(name)
     }
 
     /// Returns the arguments of the entry or of the returns of a function.
@@ -75,8 +83,10 @@ impl Types {
             return known.clone();
         }
         let read = || match &self.origin {
-            Origin::Process { objects, file, .. } => objects.signatures(file),
-            Origin::Kernel { path, build_id, .. } => Signatures::of_file(path, build_id),
+            Origin::Process { objects, file, .. } => objects.signatures(file, &self.names),
+            Origin::Kernel { path, build_id, .. } => {
+                Signatures::of_file(path, build_id, &self.names)
+            }
         };
         let signatures = self.signatures.get_or_init(read).as_ref();
         let found = signatures.map_err(|why| *why).and_then(|of| of.at(address).map(Rc::new));
@@ -127,7 +137,7 @@ mod tests {
         let functions = Functions::read(path).unwrap();
         let (path, build_id) = (path.to_owned(), functions.build_id.clone().unwrap());
         let origin = Origin::Kernel { path, build_id, bytes: OnceCell::new() };
-        let types = Types::new(functions.architecture, origin);
+        let types = Types::new(functions.architecture, origin, &Rc::default());
         (functions, types)
     }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use dtrace_abi::spec::{Field, Spec};
+use dtrace_compiler::declared::Declarations;
 use dtrace_compiler::surroundings::Description;
 
 use super::{Arguments, Kernel};
@@ -85,6 +86,12 @@ impl KnownFunctions {
     pub(super) fn arguments(&self, probe: &Probe) -> Option<Arguments> {
         let of_kernel = self.kernel.borrow().as_ref().and_then(|of| of.arguments(probe));
         of_kernel.or_else(|| self.process.borrow().as_ref()?.arguments(probe))
+    }
+
+    /// Returns the declarations of a struct or union that is the target of a function's argument, by its name in D.
+    pub(super) fn declarations(&self, name: &str) -> Option<Declarations> {
+        let of_kernel = self.kernel.borrow().as_ref().and_then(|of| of.declarations(name));
+        of_kernel.or_else(|| self.process.borrow().as_ref()?.declarations(name))
     }
 
     /// Returns messages about functions that descriptions have matched and that are not traced, and forgets them.

@@ -395,6 +395,10 @@ impl Surroundings for Kernel {
         self.known(|client| client.probe(id)).map(|probe| description(&probe))
     }
 
+    fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.functions.declarations(name)
+    }
+
     fn symbol(
         &self,
         module: Option<&str>,

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use dtrace_compiler::declared::Declarations;
 use dtrace_compiler::surroundings::Description;
 
 use super::Arguments;
@@ -42,6 +43,11 @@ impl KnownFunctions {
 
     #[expect(clippy::unused_self)]
     pub(super) const fn arguments(&self, _: &Probe) -> Option<Arguments> {
+        None
+    }
+
+    #[expect(clippy::unused_self)]
+    pub(super) const fn declarations(&self, _: &str) -> Option<Declarations> {
         None
     }
 

@@ -5,6 +5,8 @@
 //! an origin) are followed a limited number of times.
 
 #[cfg(feature = "functions")]
+mod layout;
+#[cfg(feature = "functions")]
 mod signature;
 #[cfg(feature = "functions")]
 mod types;
@@ -30,6 +32,9 @@ const NESTED: usize = 1024;
 const OVERLAPPING: usize = 64;
 /// The maximum length of the chain of entries from an inlined function to the entry with its name.
 const ORIGINS: usize = 16;
+/// The maximum number of namespaces in the path of a type; the outer ones are left out.
+#[cfg(feature = "functions")]
+const NAMESPACES: usize = 64;
 /// The memory of units that are kept, in bytes.
 const CACHE: u64 = 64 << 20;
 /// The charge for each read of an abbreviation. An entry of gimli's table has five reads at least, and takes up to 300 bytes.
@@ -67,6 +72,12 @@ pub(super) struct Debug {
     /// The offsets of all units, in ascending order.
     starts: Vec<usize>,
     units: RefCell<Cache>,
+    /// The structs of arguments.
+    #[cfg(feature = "functions")]
+    records: RefCell<Records>,
+    /// The names of these structs, shared with other files.
+    #[cfg(feature = "functions")]
+    names: Rc<crate::signature::StructNames>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +92,28 @@ struct Unit {
     unit: gimli::Unit<Part>,
     start: usize,
     lines: Option<DebugLineOffset>,
-    functions: OnceCell<Ranges>,
+    contents: OnceCell<Contents>,
+}
+
+/// The functions of a unit, those within functions included, and its namespaces.
+#[derive(Debug)]
+struct Contents {
+    functions: Ranges,
+    /// In the order of their entries.
+    #[cfg(feature = "functions")]
+    namespaces: Vec<Namespace>,
+}
+
+/// A namespace, such as a module in Rust.
+#[cfg(feature = "functions")]
+#[derive(Debug)]
+struct Namespace {
+    /// The offset of its entry.
+    begin: usize,
+    /// The offset of the first entry behind it.
+    end: usize,
+    /// The index of the namespace that contains it.
+    parent: Option<usize>,
 }
 
 /// Ranges of addresses that may overlap, each with an offset.
@@ -136,6 +168,42 @@ struct Attributes {
     locations: Option<gimli::DebugLocListsBase>,
 }
 
+/// The structs that have names in D.
+#[cfg(feature = "functions")]
+#[derive(Debug, Default)]
+struct Records {
+    /// By their places: units and entries. `None` for those that D cannot represent.
+    names: HashMap<(usize, usize), Option<String>>,
+    /// The place of the first struct with a name.
+    places: HashMap<String, (usize, usize)>,
+}
+
+/// The namespaces of a unit, while its entries are read.
+#[cfg(feature = "functions")]
+#[derive(Default)]
+struct Namespaces {
+    all: Vec<Namespace>,
+    /// The namespaces around the current entry: their depths and indexes.
+    open: Vec<(isize, usize)>,
+}
+
+#[cfg(feature = "functions")]
+impl Namespaces {
+    /// Closes the namespaces that end before an entry.
+    fn reach(&mut self, at: usize, depth: isize) {
+        while let Some((_, index)) = self.open.pop_if(|(of, _)| depth <= *of) {
+            self.all[index].end = at;
+        }
+    }
+
+    /// Opens the namespace with this entry.
+    fn open(&mut self, at: usize, depth: isize) {
+        let parent = self.open.last().map(|(_, index)| *index);
+        self.open.push((depth, self.all.len()));
+        self.all.push(Namespace { begin: at, end: usize::MAX, parent });
+    }
+}
+
 /// A function around an address: its entry, and the place of its call.
 struct Frame {
     depth: isize,
@@ -166,6 +234,10 @@ impl Debug {
             code: Ranges::default(),
             starts: Vec::new(),
             units: RefCell::default(),
+            #[cfg(feature = "functions")]
+            records: RefCell::default(),
+            #[cfg(feature = "functions")]
+            names: Rc::default(),
         };
         let mut code = Vec::new();
         let mut headers = debug.dwarf.units();
@@ -219,7 +291,7 @@ impl Debug {
         if let Some(low) = root.low.clone() {
             unit.low_pc = self.dwarf.attr_address(&unit, low)?.unwrap_or(0);
         }
-        let unit = Unit { unit, start, lines: root.lines, functions: OnceCell::new() };
+        let unit = Unit { unit, start, lines: root.lines, contents: OnceCell::new() };
         Ok((unit, root, steps * ABBREVIATION))
     }
 
@@ -359,15 +431,34 @@ impl Debug {
 
     /// Returns the functions of a unit, those within functions included.
     fn functions<'a>(&self, unit: &'a Unit) -> Result<&'a Ranges> {
-        if let Some(functions) = unit.functions.get() {
-            return Ok(functions);
+        Ok(&self.contents(unit)?.functions)
+    }
+
+    fn contents<'a>(&self, unit: &'a Unit) -> Result<&'a Contents> {
+        if let Some(contents) = unit.contents.get() {
+            return Ok(contents);
         }
         let mut all = Vec::new();
+        #[cfg(feature = "functions")]
+        let mut namespaces = Namespaces::default();
         let mut entries = unit.unit.entries_raw(None)?;
         while !entries.is_empty() {
             let at = entries.next_offset();
+            #[cfg(feature = "functions")]
+            let depth = entries.next_depth();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            if abbreviation.tag() != gimli::DW_TAG_subprogram {
+            let tag = abbreviation.tag();
+            #[cfg(feature = "functions")]
+            {
+                namespaces.reach(at.0, depth);
+                if tag == gimli::DW_TAG_namespace {
+                    if !self.meter.keep(2 * size_of::<Namespace>() as u64) {
+                        return Err(gimli::Error::Io);
+                    }
+                    namespaces.open(at.0, depth);
+                }
+            }
+            if tag != gimli::DW_TAG_subprogram {
                 self.skip(&mut entries, abbreviation)?;
                 continue;
             }
@@ -375,10 +466,34 @@ impl Debug {
             self.add_ranges(&unit.unit, &attributes, at.0, &mut all)?;
         }
         // From now on, the cache accounts for this charge.
-        let charge = (2 * size_of::<Range>() * all.len()) as u64;
-        self.meter.release(charge);
-        self.charge(charge);
-        Ok(unit.functions.get_or_init(|| Ranges::new(all)))
+        let charge = 2 * size_of::<Range>() * all.len();
+        #[cfg(feature = "functions")]
+        let charge = charge + 2 * size_of::<Namespace>() * namespaces.all.len();
+        self.meter.release(charge as u64);
+        self.charge(charge as u64);
+        let contents = Contents {
+            functions: Ranges::new(all),
+            #[cfg(feature = "functions")]
+            namespaces: namespaces.all,
+        };
+        Ok(unit.contents.get_or_init(|| contents))
+    }
+
+    /// Returns the entries of the namespaces around an entry, the innermost first.
+    #[cfg(feature = "functions")]
+    fn namespaces(&self, unit: &Unit, at: UnitOffset) -> Result<Vec<UnitOffset>> {
+        let all = &self.contents(unit)?.namespaces;
+        let mut next = all.partition_point(|of| of.begin <= at.0).checked_sub(1);
+        let mut around = Vec::new();
+        while let Some(of) = next.map(|index| &all[index])
+            && around.len() < NAMESPACES
+        {
+            if at.0 < of.end {
+                around.push(UnitOffset(of.begin));
+            }
+            next = of.parent;
+        }
+        Ok(around)
     }
 
     /// Returns the functions around an address, the outermost first: the function, then the inlined functions, each of which is

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use dtrace_compiler::declared::Declarations;
+
 use super::dwarf::Debug;
 use super::image::{self, Image, Parts, Unread};
 use super::meter::Meter;
@@ -10,7 +12,7 @@ use super::part::Metered;
 use super::text::TextFile;
 use super::{Objects, debug_file};
 use crate::budget::Budget;
-use crate::signature::Signature;
+use crate::signature::{Signature, StructNames};
 
 const NONE: &str = "the file has no debug information: compile it with -g, and do not strip it";
 const COMPRESSED: &str = "the debug information of the file cannot be decompressed: link it with --compress-debug-sections=zlib, or without this option";
@@ -26,24 +28,29 @@ pub(crate) struct Signatures {
 }
 
 impl Signatures {
-    /// Reads the debug information of a file with this build ID.
+    /// Reads the debug information of a file with this build ID. Structs have these names.
     ///
     /// # Errors
     /// The reason.
-    pub fn of_file(path: &Path, build_id: &[u8]) -> Result<Self, &'static str> {
+    pub fn of_file(
+        path: &Path,
+        build_id: &[u8],
+        names: &Rc<StructNames>,
+    ) -> Result<Self, &'static str> {
         let budget = Budget::default();
         let image = image::of_file(path, &budget, Parts::Signatures).map_err(reason)?;
         if image.build_id() != Some(build_id) {
             return Err("the file has changed");
         }
-        Self::new(image, &Rc::new(Meter::new(&budget)))
+        Self::new(image, &Rc::new(Meter::new(&budget)), names)
     }
 
-    fn new(image: Image, meter: &Rc<Meter>) -> Result<Self, &'static str> {
+    fn new(image: Image, meter: &Rc<Meter>, names: &Rc<StructNames>) -> Result<Self, &'static str> {
         let is_compressed = image.debug_section(gimli::SectionId::DebugInfo.name()).is_none();
         meter.begin();
         let file = Rc::new(Metered { image, meter: meter.clone() });
-        let debug = Debug::new(&file).ok_or(if is_compressed { COMPRESSED } else { NONE })?;
+        let mut debug = Debug::new(&file).ok_or(if is_compressed { COMPRESSED } else { NONE })?;
+        debug.name_structs(names);
         Ok(Self { debug, meter: meter.clone() })
     }
 
@@ -64,14 +71,25 @@ impl Signatures {
             false => Err(LARGE),
         }
     }
+
+    /// Returns the declarations of a struct or union that is the target of an argument, by its name in D, and of those in it; `None` if there is none, or if
+    /// it takes too long to read.
+    pub fn declarations(&self, name: &str) -> Option<Declarations> {
+        self.meter.begin();
+        self.debug.declarations(name)
+    }
 }
 
 impl Objects {
-    /// Reads the debug information of a file, or of its separate debug file.
+    /// Reads the debug information of a file, or of its separate debug file. Structs have these names.
     ///
     /// # Errors
     /// The reason.
-    pub(crate) fn signatures(&self, file: &TextFile) -> Result<Signatures, &'static str> {
+    pub(crate) fn signatures(
+        &self,
+        file: &TextFile,
+        names: &Rc<StructNames>,
+    ) -> Result<Signatures, &'static str> {
         let (mapping, parts) = (&file.mapping, Parts::Signatures);
         let read = image::read(&self.process, mapping, self.meter.limits(), parts);
         let image = read.map_err(reason)?;
@@ -82,7 +100,7 @@ impl Objects {
         };
         let image = separate.and_then(Result::ok).unwrap_or(image);
         self.meter.keep_file(image.charged());
-        Signatures::new(image, &self.meter)
+        Signatures::new(image, &self.meter, names)
     }
 }
 
@@ -96,6 +114,8 @@ const fn reason(why: Unread) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    mod structs;
+
     use object::write::Object;
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
@@ -117,6 +137,17 @@ mod tests {
         6, 0x24, 0, 0x3e, 0x0b, 0x0b, 0x0b, 0, 0, // number: encoding, byte_size
         7, 0x0f, 0, 0x49, 0x13, 0, 0, // pointer: type
         8, 0x16, 0, 0x49, 0x13, 0, 0, // typedef: type
+        9, 0x13, 1, 0x03, 0x08, 0x0b, 0x0f, 0, 0, // struct: name, byte_size
+        10, 0x0d, 0, 0x03, 0x08, 0x49, 0x13, 0x38, 0x0f, 0, 0, // member: name, type, offset
+        11, 0x01, 1, 0x49, 0x13, 0, 0, // array: type
+        12, 0x21, 0, 0x37, 0x0f, 0, 0, // dimension: count
+        13, 0x33, 1, 0, 0, // variants
+        14, 0x19, 1, 0x16, 0x0f, 0, 0, // variant: discriminant
+        15, 0x19, 1, 0, 0, // variant
+        16, 0x17, 1, 0x03, 0x08, 0x0b, 0x0f, 0, 0, // union: name, byte_size
+        17, 0x39, 1, 0x03, 0x08, 0, 0, // namespace: name
+        18, 0x0d, 0, 0x03, 0x08, 0x49, 0x13, 0x38, 0x0f, 0x0d, 0x0f, 0,
+        0, // bit-field: name, type, offset, bits
         0,
     ];
 
@@ -145,7 +176,8 @@ mod tests {
         std::fs::write(&path, file.write().unwrap()).unwrap();
         let budget = Budget::default();
         let image = image::of_file(&path, &budget, Parts::Signatures).unwrap();
-        Signatures::new(image, &Rc::new(Meter::with_steps(&budget, steps))).unwrap()
+        let meter = Rc::new(Meter::with_steps(&budget, steps));
+        Signatures::new(image, &meter, &Rc::default()).unwrap()
     }
 
     /// Returns the values of the parameter's type.

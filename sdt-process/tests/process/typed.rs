@@ -1,6 +1,8 @@
 //! Typed arguments of functions, from the debug information of a library that the subject loads.
 #![cfg(target_arch = "x86_64")]
 
+mod structs;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,6 +66,15 @@ impl Library {
         });
         assert_eq!(said, "", "{text}");
         shown.trim().to_owned()
+    }
+
+    /// Returns the messages of a program while all functions are called once.
+    fn said(&mut self, text: &str) -> String {
+        let command = format!("drive {}", self.path.display());
+        let [_, said] = run(&mut self.subject, &filled(text), |subject| {
+            subject.ask(&command);
+        });
+        said
     }
 
     fn refused(&self, text: &str) -> String {
@@ -257,7 +268,7 @@ fn functions_in_c() {
             assert_eq!(shown, "5 somebody 250 8080 -5;5 -6 -5 1", "{what}");
             let types =
                 ["count: int", "name: char *", "flag: unsigned char", "port: unsigned short"];
-            let types = [&types[..], &["at: void *"]].concat();
+            let types = [&types[..], &["at: struct point *"]].concat();
             assert_eq!(library.arguments("named@:entry"), types, "{what}");
             library.subject.end();
         }

@@ -34,8 +34,16 @@ pub(super) struct Entry {
     /// The offset of a member.
     pub offset: Option<u64>,
     pub is_bit_field: bool,
+    /// Whether the offset of a member has to be computed.
+    pub is_computed: bool,
     /// Whether it is a static member.
     pub is_external: bool,
+    /// Whether it only mentions a type that is defined elsewhere.
+    pub is_declaration: bool,
+    /// The number of elements in a dimension of an array.
+    pub count: Option<u64>,
+    /// The discriminant of a variant; `None` if it has all other values.
+    pub discriminant: Option<u64>,
 }
 
 /// A place in the debug information.
@@ -200,9 +208,19 @@ impl Debug {
                         found.encoding = Some(encoding);
                     }
                 }
-                gimli::DW_AT_data_member_location => found.offset = number,
+                gimli::DW_AT_data_member_location => {
+                    found.offset = number;
+                    found.is_computed = number.is_none();
+                }
                 gimli::DW_AT_bit_size | gimli::DW_AT_data_bit_offset => found.is_bit_field = true,
                 gimli::DW_AT_external => found.is_external = true,
+                gimli::DW_AT_declaration => found.is_declaration = true,
+                gimli::DW_AT_count => found.count = number,
+                gimli::DW_AT_upper_bound => {
+                    found.count = number.and_then(|last| last.checked_add(1));
+                }
+                // A value that is no number of 64 bits is not 0.
+                gimli::DW_AT_discr_value => found.discriminant = Some(number.unwrap_or(u64::MAX)),
                 _ => {}
             }
         }

@@ -9,13 +9,13 @@ use super::{Debug, Part as Section, Result, Unit};
 use crate::signature::{Type, Word};
 
 /// The maximum number of types within or behind another one that are followed.
-const DEEPEST: usize = 24;
+pub(super) const DEEPEST: usize = 24;
 /// The maximum number of members of a struct that are examined.
-const MEMBERS: usize = 256;
+pub(super) const MEMBERS: usize = 1024;
 /// The most values of a parameter that have an argument each.
 const WORDS: usize = 2;
 /// The size of a pointer in bytes.
-const POINTER: u64 = 8;
+pub(super) const POINTER: u64 = 8;
 
 /// Typedefs whose names are types in D.
 const KNOWN: [&str; 13] = [
@@ -36,8 +36,18 @@ const KNOWN: [&str; 13] = [
 
 const SEVERAL: &str = "its type has more than two values";
 const DEEP: &str = "its type is nested too deeply";
+const DATA: &str = "its type is an enum with data";
 
-type Words = std::result::Result<Vec<Word>, &'static str>;
+/// The names of structs behind pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// The names that they have in D.
+    Own,
+    /// `void`, where the names do not matter.
+    Void,
+}
+
+pub(super) type Words = std::result::Result<Vec<Word>, &'static str>;
 
 /// Returns a type of one value.
 fn one(size: u64, c_type: impl Into<String>) -> (u64, Words) {
@@ -50,7 +60,7 @@ impl Debug {
         let Some(at) = self.refer(unit, to)? else { return Err(gimli::Error::Io) };
         let name = self.entry_at(&at.0, at.1)?.1.name;
         let name = name.map(|name| self.text(&at.0.unit, name)).transpose()?;
-        let (size, mut words) = self.words(&at, 0)?;
+        let (size, mut words) = self.words(&at, 0, Naming::Own)?;
         let is_text =
             words.as_ref().is_ok_and(|words| is_slice_of_bytes(words)) && self.is_slice(&at)?;
         let name = match (name, &words) {
@@ -67,8 +77,13 @@ impl Debug {
         Ok(Type { name, size, words, is_text })
     }
 
-    /// Returns the size and the values of a type.
-    fn words(&self, (unit, at): &Reference, depth: usize) -> Result<(u64, Words)> {
+    /// Returns the size and the values of a type. `naming` is how structs behind pointers are named.
+    pub(super) fn words(
+        &self,
+        (unit, at): &Reference,
+        depth: usize,
+        naming: Naming,
+    ) -> Result<(u64, Words)> {
         if depth > DEEPEST {
             return Ok((0, Err(DEEP)));
         }
@@ -84,7 +99,7 @@ impl Debug {
             | gimli::DW_TAG_reference_type
             | gimli::DW_TAG_rvalue_reference_type => {
                 let target = match inner()?.flatten() {
-                    Some(target) => self.target(&target, depth + 1)?,
+                    Some(target) => self.target(&target, depth + 1, naming)?,
                     None => "void".to_owned(),
                 };
                 one(entry.size.unwrap_or(POINTER), pointer_to(&target))
@@ -95,7 +110,7 @@ impl Debug {
             | gimli::DW_TAG_restrict_type
             | gimli::DW_TAG_atomic_type => {
                 let Some(of) = inner()?.flatten() else { return Ok((0, Ok(Vec::new()))) };
-                let (size, mut words) = self.words(&of, depth + 1)?;
+                let (size, mut words) = self.words(&of, depth + 1, naming)?;
                 let name = entry.name.map(|name| self.text(&unit.unit, name)).transpose()?;
                 if let (Some(name), Ok(words)) = (name, &mut words)
                     && let [word] = &mut words[..]
@@ -107,7 +122,7 @@ impl Debug {
             }
             gimli::DW_TAG_enumeration_type => {
                 let (size, mut words) = match inner()?.flatten() {
-                    Some(of) => self.words(&of, depth + 1)?,
+                    Some(of) => self.words(&of, depth + 1, naming)?,
                     None => one(size, unsigned(size)),
                 };
                 if let Ok(words) = &mut words
@@ -119,7 +134,7 @@ impl Debug {
                 (size, words)
             }
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type => {
-                (size, self.members(unit, *at, depth)?)
+                (size, self.members(unit, *at, size, depth, naming)?)
             }
             gimli::DW_TAG_union_type => (size, Err("its type is a union")),
             gimli::DW_TAG_array_type => (size, Err("its type is an array")),
@@ -127,8 +142,15 @@ impl Debug {
         })
     }
 
-    /// Returns the values in the members of a struct.
-    fn members(&self, unit: &Rc<Unit>, at: UnitOffset, depth: usize) -> Result<Words> {
+    /// Returns the values in the members of a struct of this size.
+    fn members(
+        &self,
+        unit: &Rc<Unit>,
+        at: UnitOffset,
+        size: u64,
+        depth: usize,
+        naming: Naming,
+    ) -> Result<Words> {
         let is_member = |tag| matches!(tag, gimli::DW_TAG_member | gimli::DW_TAG_variant_part);
         let Ok((_, members)) = self.children(unit, at, MEMBERS, is_member) else {
             return Ok(Err(SEVERAL));
@@ -137,7 +159,8 @@ impl Debug {
         for child in members {
             let member = child.entry;
             if child.tag == gimli::DW_TAG_variant_part {
-                return Ok(Err("its type is an enum with data"));
+                let words = self.nullable(unit, child.at, size, depth, naming)?;
+                return Ok(words.ok_or(DATA));
             }
             if member.is_external {
                 continue;
@@ -147,7 +170,7 @@ impl Debug {
             }
             let of = member.ty.as_ref().map(|to| self.refer(unit, to)).transpose()?.flatten();
             let Some(of) = of else { return Ok(Err("the type of a member is unknown")) };
-            let (_, words) = self.words(&of, depth + 1)?;
+            let (_, words) = self.words(&of, depth + 1, naming)?;
             let offset = member.offset.unwrap_or(0);
             match words {
                 Ok(words) => all.extend(
@@ -165,8 +188,48 @@ impl Debug {
         Ok(Ok(all))
     }
 
+    /// Returns the values of an enum that is a pointer or NULL, such as `Option<&T>`: of two variants, one has no data and the
+    /// discriminant 0, and the other begins with a pointer in the place of the discriminant.
+    fn nullable(
+        &self,
+        unit: &Rc<Unit>,
+        part: UnitOffset,
+        size: u64,
+        depth: usize,
+        naming: Naming,
+    ) -> Result<Option<Vec<Word>>> {
+        let is_wanted = |tag| matches!(tag, gimli::DW_TAG_member | gimli::DW_TAG_variant);
+        let Ok((_, all)) = self.children(unit, part, MEMBERS, is_wanted) else { return Ok(None) };
+        let (variants, discriminants): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|child| child.tag == gimli::DW_TAG_variant);
+        let ([discriminant], [_, _]) = (&discriminants[..], &variants[..]) else { return Ok(None) };
+        let (mut has_null, mut values) = (false, None);
+        for variant in &variants {
+            let is_member = |tag| tag == gimli::DW_TAG_member;
+            let Ok((_, members)) = self.children(unit, variant.at, 1, is_member) else {
+                return Ok(None);
+            };
+            let to = members.first().and_then(|member| member.entry.ty.as_ref());
+            let Some(of) = to.map(|to| self.refer(unit, to)).transpose()?.flatten() else {
+                return Ok(None);
+            };
+            match self.words(&of, depth + 1, naming)?.1 {
+                Ok(words) if words.is_empty() => {
+                    has_null |= variant.entry.discriminant == Some(0);
+                }
+                Ok(words) if variant.entry.discriminant.is_none() => values = Some(words),
+                _ => return Ok(None),
+            }
+        }
+        let is_first = discriminant.entry.offset == Some(0);
+        let values = values.filter(|words| {
+            words[0].offset == 0 && words[0].c_type.ends_with('*') && size >= POINTER
+        });
+        Ok(values.filter(|_| has_null && is_first))
+    }
+
     /// Returns whether a struct is a slice or `str`: an address and a length.
-    fn is_slice(&self, (unit, at): &Reference) -> Result<bool> {
+    pub(super) fn is_slice(&self, (unit, at): &Reference) -> Result<bool> {
         let is_member = |tag| tag == gimli::DW_TAG_member;
         let Ok((_, members)) = self.children(unit, *at, MEMBERS, is_member) else {
             return Ok(false);
@@ -177,23 +240,25 @@ impl Debug {
     }
 
     /// Returns the type in D of the target of a pointer; `void` if D cannot represent it.
-    fn target(&self, (unit, at): &Reference, depth: usize) -> Result<String> {
+    fn target(&self, of: &Reference, depth: usize, naming: Naming) -> Result<String> {
+        let (unit, at) = of;
         let (tag, entry) = self.entry_at(unit, *at)?;
         if tag == gimli::DW_TAG_array_type && depth <= DEEPEST {
             let of = entry.ty.as_ref().map(|to| self.refer(unit, to)).transpose()?.flatten();
-            return of.map_or_else(|| Ok("void".to_owned()), |of| self.target(&of, depth + 1));
+            return of
+                .map_or_else(|| Ok("void".to_owned()), |of| self.target(&of, depth + 1, naming));
         }
-        let (size, words) = self.words(&(unit.clone(), *at), depth)?;
-        Ok(match words.as_deref() {
-            // A struct around one value has the layout of the value.
-            Ok([word]) if word.offset == 0 && word.size == size => word.c_type.clone(),
-            _ => "void".to_owned(),
-        })
+        if let Some(word) = self.scalar(of, depth, naming)? {
+            return Ok(word.c_type);
+        }
+        let record = self.record(of, depth)?.filter(|_| naming == Naming::Own);
+        let name = record.map(|(of, name)| self.record_name(&of, name.as_deref()));
+        Ok(name.transpose()?.flatten().unwrap_or_else(|| "void".to_owned()))
     }
 }
 
 /// Returns whether values are an address of bytes, and a length.
-fn is_slice_of_bytes(words: &[Word]) -> bool {
+pub(super) fn is_slice_of_bytes(words: &[Word]) -> bool {
     matches!(words, [first, second] if first.c_type == "uint8_t *" && second.c_type == "size_t")
 }
 

@@ -1,6 +1,8 @@
 //! A library whose functions have arguments of many types. The tests compile it with and without optimisation.
 
+use std::cell::Cell;
 use std::hint::black_box;
+use std::marker::PhantomData;
 
 pub struct Id(u64);
 
@@ -12,6 +14,92 @@ pub enum Colour {
 pub struct Large {
     pub name: String,
     pub count: u64,
+}
+
+pub mod people {
+    pub struct Customer {
+        pub id: u64,
+        pub name: String,
+        pub home: (i32, i32),
+    }
+}
+
+pub struct Price {
+    pub cents: u32,
+}
+
+pub enum State {
+    Open,
+    Closed(u64),
+    Both { count: i32, time: u64 },
+}
+
+pub struct Order<'a> {
+    pub small: u8,
+    pub price: Price,
+    pub customer: &'a people::Customer,
+    pub label: &'a str,
+    pub codes: [u16; 3],
+    pub items: Vec<Price>,
+    pub next: Option<Box<Order<'a>>>,
+    pub r#type: Id,
+    pub state: State,
+    pub mark: PhantomData<u8>,
+    pub ratio: f64,
+    pub wide: u128,
+    pub tries: Cell<i16>,
+    pub colour: Colour,
+    pub bytes: Vec<u8>,
+}
+
+impl Order<'_> {
+    #[inline(never)]
+    fn submit(&self, other: Option<&Self>, all: &[Price]) -> u64 {
+        black_box((self, other, all));
+        u64::from(self.price.cents)
+    }
+}
+
+#[inline(never)]
+fn wild(order: *const Order, text: &String) {
+    black_box((order, text));
+}
+
+#[inline(never)]
+fn state(one: &State) {
+    black_box(one);
+}
+
+#[inline(never)]
+fn customer(one: &people::Customer) -> u64 {
+    black_box(one).id
+}
+
+fn submit_orders() -> u64 {
+    let customer = people::Customer { id: 77, name: black_box("Ada").to_owned(), home: (-3, 4) };
+    let order = |cents, next| Order {
+        small: 7,
+        price: Price { cents },
+        customer: &customer,
+        label: black_box("first\0 order"),
+        codes: [10, 20, 30],
+        items: vec![Price { cents: 5 }, Price { cents: 6 }],
+        next,
+        r#type: Id(9),
+        state: State::Closed(black_box(9)),
+        mark: PhantomData,
+        ratio: black_box(0.5),
+        wide: black_box(3 << 64 | 2),
+        tries: Cell::new(-2),
+        colour: Colour::Green,
+        bytes: black_box(b"bytes").to_vec(),
+    };
+    let order = order(1250, Some(Box::new(order(80, None))));
+    wild(black_box(0x1234_5678_9abc_def0 as *const Order), black_box(&"text".to_owned()));
+    state(&black_box(State::Both { count: -4, time: 5 }));
+    black_box(State::Open);
+    order.submit(black_box(None), black_box(&[Price { cents: 1 }, Price { cents: 2 }]))
+        + self::customer(&customer)
 }
 
 #[inline(never)]
@@ -112,5 +200,6 @@ pub extern "C" fn drive() -> u64 {
     sum += first(black_box(21));
     sum += fourth(black_box(1), black_box(2), black_box(3), black_box(22)) as u64;
     nothing(black_box(-9));
+    sum += submit_orders();
     sum
 }
