@@ -8,6 +8,7 @@ use std::time::Duration;
 use recording_host::Done;
 use sdt_core::sdt_probe;
 
+use super::stacks::{getcontext, makecontext, swapcontext};
 use super::work;
 
 /// The number of calls of each handler, whether its probe is enabled or not.
@@ -244,7 +245,7 @@ extern "C" fn on_signal_and_switch(
 ) {
     on_signal(signal, info, interrupted);
     // SAFETY: `run_coroutines` has made the coroutine.
-    unsafe { libc::swapcontext(context(HANDLER), context(OTHER)) };
+    unsafe { swapcontext(context(HANDLER), context(OTHER)) };
     on_signal(signal, info, interrupted);
 }
 
@@ -252,7 +253,7 @@ extern "C" fn on_signal_and_switch(
 extern "C" fn resume_handler() {
     work(0, 1);
     // SAFETY: the handler has stored its context.
-    unsafe { libc::swapcontext(context(OTHER), context(HANDLER)) };
+    unsafe { swapcontext(context(OTHER), context(HANDLER)) };
 }
 
 /// Hits a probe, and never continues the handler. A later signal uses the same alternate stack.
@@ -324,7 +325,7 @@ fn run_coroutines(first: extern "C" fn(), other: extern "C" fn()) {
     CONTEXTS.set((0..4).map(|_| unsafe { std::mem::zeroed() }).collect());
     for which in 0..4 {
         // SAFETY: the pointer is that of a context.
-        assert_eq!(unsafe { libc::getcontext(context(which)) }, 0);
+        assert_eq!(unsafe { getcontext(context(which)) }, 0);
     }
     handle_on_alternate_stack(on_signal_and_switch);
     // SAFETY: the stacks are used until a coroutine has ended and resumed this function, and so are the contexts.
@@ -336,8 +337,8 @@ fn run_coroutines(first: extern "C" fn(), other: extern "C" fn()) {
             (*made).uc_stack.ss_sp = stack.as_mut_ptr().cast();
             (*made).uc_stack.ss_size = SIZE;
             (*made).uc_link = context(THREAD);
-            libc::makecontext(made, function, 0);
+            makecontext(made, function, 0);
         }
-        assert_eq!(libc::swapcontext(context(THREAD), context(FIRST)), 0);
+        assert_eq!(swapcontext(context(THREAD), context(FIRST)), 0);
     }
 }

@@ -12,6 +12,21 @@ const PART: usize = 16 * PAGE;
 /// The value that programs in D read.
 const VALUE: u64 = 0x5354_4143_4b21;
 
+// The crate `libc` does not declare them on every architecture.
+unsafe extern "C" {
+    pub(super) fn getcontext(context: *mut libc::ucontext_t) -> libc::c_int;
+    pub(super) fn makecontext(
+        context: *mut libc::ucontext_t,
+        run: extern "C" fn(),
+        count: libc::c_int,
+        ...
+    );
+    pub(super) fn swapcontext(
+        from: *mut libc::ucontext_t,
+        to: *const libc::ucontext_t,
+    ) -> libc::c_int;
+}
+
 /// Hits the probe `filled` with an address.
 #[inline(never)]
 fn fire(address: usize) {
@@ -83,18 +98,6 @@ impl Arena {
             fire((&raw const local).addr());
             ADDRESSES.lock().unwrap().drain(..).for_each(fire);
             std::hint::black_box(&local);
-        }
-        // The crate `libc` does not declare them on every architecture.
-        unsafe extern "C" {
-            fn getcontext(context: *mut libc::ucontext_t) -> libc::c_int;
-            fn makecontext(
-                context: *mut libc::ucontext_t,
-                run: extern "C" fn(),
-                count: libc::c_int,
-                ...
-            );
-            fn swapcontext(from: *mut libc::ucontext_t, to: *const libc::ucontext_t)
-            -> libc::c_int;
         }
         ADDRESSES.lock().unwrap().extend(addresses);
         // SAFETY: `getcontext` initialises the context before it is used, and the stack is memory of this arena that nothing else uses. The
