@@ -20,9 +20,9 @@ pub(crate) struct Image {
     bias: usize,
     /// The executable segments.
     text: Vec<Range<usize>>,
-    /// The parts of the other segments that are in the file.
+    /// The parts of the segments with constants and variables that are in the file.
     data: Vec<Range<usize>>,
-    /// The parts of the read-only segments that are in the file. Empty unless the kernel has mapped the image, as it
+    /// The parts of the segments with constants that are in the file. Empty unless the kernel has mapped the image, as it
     /// maps programs but not shared objects.
     constants: Vec<Range<usize>>,
     file: PathBuf,
@@ -83,8 +83,8 @@ impl Image {
         &self.data
     }
 
-    /// Returns whether all these bytes are in a read-only segment of the program's file, which stays mapped while the program runs. Text is not
-    /// among them. Probe context.
+    /// Returns whether all these bytes are in a segment with constants of the program's file, which stays mapped while the program runs. Text is
+    /// among them only if the linker has placed both in one segment. Probe context.
     pub(crate) fn is_constant(&self, address: usize, length: usize) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
         self.constants.iter().any(|of| of.start <= address && end <= of.end)
@@ -152,26 +152,34 @@ pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     executable.map(|of| memory(info, of.p_vaddr, of.p_memsz)).collect()
 }
 
-/// Returns the parts of the segments of a loaded object that are in the file and not executable.
+/// Returns the parts of the segments with constants and variables of a loaded object that are in the file.
 ///
 /// # Safety
 /// As [`text`].
 unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let segments = unsafe { segments(info) };
-    let data = segments.iter().filter(|of| of.p_flags & libc::PF_X == 0);
+    let constant = flags_of_constants(&segments);
+    let data = segments.iter().filter(|of| of.p_flags == constant || of.p_flags & libc::PF_X == 0);
     data.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
 }
 
-/// Returns the parts of the segments of a loaded object that are in the file and can neither be written nor executed.
+/// Returns the parts of the segments with constants of a loaded object that are in the file.
 ///
 /// # Safety
 /// As [`text`].
 unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     // SAFETY: the caller guarantees that `dl_iterate_phdr` passed `info`, and that its callback has not returned.
     let segments = unsafe { segments(info) };
-    let constants = segments.iter().filter(|of| of.p_flags == libc::PF_R);
+    let constant = flags_of_constants(&segments);
+    let constants = segments.iter().filter(|of| of.p_flags == constant);
     constants.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
+}
+
+/// Returns the flags of the segments with constants. On aarch64 and riscv64, GNU ld places the constants in the segment of the text.
+fn flags_of_constants(segments: &[libc::Elf64_Phdr]) -> u32 {
+    let are_separate = segments.iter().any(|of| of.p_flags == libc::PF_R);
+    if are_separate { libc::PF_R } else { libc::PF_R | libc::PF_X }
 }
 
 /// Returns the segments with notes of a loaded object.
@@ -279,11 +287,34 @@ mod tests {
         let constant = c"a constant of this program".to_bytes().as_ptr().addr();
         assert!(image.is_constant(constant, 26) && !image.is_constant(constant, usize::MAX));
         let (heap, local) = (Box::new(0_u8), 0_u8);
-        for other in [here, (&raw const *heap).addr(), (&raw const local).addr(), 0] {
+        for other in [(&raw const *heap).addr(), (&raw const local).addr(), 0] {
             assert!(!image.is_constant(other, 1), "{other:#x}");
         }
+        // Elsewhere, the linker may place constants in the segment of the text.
+        assert!(!image.is_constant(here, 1) || !cfg!(target_arch = "x86_64"));
         let end = image.text.iter().map(|text| text.end).max().unwrap();
         assert!(image.is_text(end - 1, 1) && !image.is_text(end - 1, 2));
+    }
+
+    #[test]
+    fn constants_may_be_in_the_segment_of_the_text() {
+        let segments = |flags: &[u32]| -> Vec<libc::Elf64_Phdr> {
+            let of = |&p_flags| libc::Elf64_Phdr {
+                p_type: libc::PT_LOAD,
+                p_flags,
+                p_offset: 0,
+                p_vaddr: 0,
+                p_paddr: 0,
+                p_filesz: 0,
+                p_memsz: 0,
+                p_align: 0,
+            };
+            flags.iter().map(of).collect()
+        };
+        let (constants, text) = (libc::PF_R, libc::PF_R | libc::PF_X);
+        let data = libc::PF_R | libc::PF_W;
+        assert_eq!(flags_of_constants(&segments(&[constants, text, constants, data])), constants);
+        assert_eq!(flags_of_constants(&segments(&[text, data])), text);
     }
 
     #[test]
