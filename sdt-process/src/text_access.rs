@@ -3,7 +3,7 @@
 //! | | x86_64 | aarch64, riscv64 |
 //! |---|---|---|
 //! | written | through `/proc/self/mem`, by which a process may write to its own read-only pages | directly, while the page is writable |
-//! | writable and executable | never | during the store, as other threads execute the page |
+//! | writable and executable | never | one page at a time, from its first store in a change until the next store elsewhere, or the end of the change: other threads execute the page, and a system call for each store takes long |
 //! | size of a single store | one byte | two or four bytes; the kernel does not document that `/proc/self/mem` stores them at once |
 //! | refused under | a process that is not dumpable, kernels that forbid writing to one's own text | SELinux's `execmod`, `PR_SET_MDWE` |
 //!
@@ -14,6 +14,8 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(target_arch = "x86_64"))]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(not(target_arch = "x86_64"))]
 use sdt_core::patch::machine;
@@ -72,32 +74,26 @@ impl Access {
         std::os::unix::fs::FileExt::write_all_at(self.memory.get()?, bytes, address as u64)
     }
 
-    /// Stores bytes of a site, while its page is writable.
+    /// Stores bytes of a site. Its page stays writable until the next store to another page, or until any access is dropped.
     ///
     /// # Safety
     /// The bytes are at a site of this image, and a step of `sdt_core`'s protocol, so that any thread may execute them now.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) unsafe fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
-        // SAFETY: returns a number and changes nothing.
-        let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let page = address & !(page_size - 1);
-        let length = address + bytes.len() - page;
-        let protect = |protection| {
-            let pages = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(page);
-            // SAFETY: the caller guarantees that these are pages of this image's text; every protection passed below keeps them readable
-            // and executable.
-            match unsafe { libc::mprotect(pages, length, protection) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
-        // SAFETY: `protect` has just made the page writable; the caller guarantees the bytes.
+        let pages = Pages::of(address, bytes.len());
+        let mut writable = writable();
+        if *writable != Some(pages) {
+            protect(&mut writable)?;
+            // SAFETY: the caller guarantees that these are pages of this image's text.
+            unsafe { pages.set(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)? };
+            *writable = Some(pages);
+        }
+        // SAFETY: the pages are writable, and stay so while `writable` is locked; the caller guarantees the bytes.
         unsafe {
             machine::store(std::ptr::with_exposed_provenance_mut(address), bytes);
             machine::after_store(address, bytes.len());
         }
-        protect(libc::PROT_READ | libc::PROT_EXEC)
+        Ok(())
     }
 
     /// Writes to a site the bytes that it already holds, to prove that it can be written. The bytes never change, so
@@ -121,6 +117,66 @@ impl Access {
         // SAFETY: these bytes of a site are behind a breakpoint that all threads see, so no thread executes them.
         unsafe { self.write(address + head.len(), tail) }.map_err(Refused::Text)?;
         synchronise_threads().map_err(Refused::Synchronise)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Drop for Access {
+    fn drop(&mut self) {
+        // Fails only if the program has unmapped its own text.
+        let _ = protect(&mut writable());
+    }
+}
+
+/// Pages of text.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pages {
+    start: usize,
+    /// A multiple of the size of a page.
+    length: usize,
+}
+
+/// The pages that are writable. All accesses share this, because several changes can run at once, and two of them may store to one page.
+#[cfg(not(target_arch = "x86_64"))]
+static WRITABLE: Mutex<Option<Pages>> = Mutex::new(None);
+
+#[cfg(not(target_arch = "x86_64"))]
+fn writable() -> MutexGuard<'static, Option<Pages>> {
+    WRITABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the writable pages read-only again.
+#[cfg(not(target_arch = "x86_64"))]
+fn protect(writable: &mut Option<Pages>) -> io::Result<()> {
+    match writable.take() {
+        // SAFETY: `write` has made them writable, so they are pages of this image's text.
+        Some(pages) => unsafe { pages.set(libc::PROT_READ | libc::PROT_EXEC) },
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Pages {
+    /// Returns the pages that contain these bytes.
+    fn of(address: usize, length: usize) -> Self {
+        // SAFETY: returns a number and changes nothing.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let start = address & !(size - 1);
+        Self { start, length: (address + length - start).next_multiple_of(size) }
+    }
+
+    /// Sets the protection of the pages.
+    ///
+    /// # Safety
+    /// They are pages of text, and the protection keeps them readable and executable.
+    unsafe fn set(self, protection: libc::c_int) -> io::Result<()> {
+        let start = std::ptr::with_exposed_provenance_mut(self.start);
+        // SAFETY: by the contract of this function, code in these pages continues to run, and constants can still be read.
+        match unsafe { libc::mprotect(start, self.length, protection) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
