@@ -29,7 +29,7 @@ const INLINED: [&str; 5] = ["core", "compiler_builtins", "libc", "rustix", "spin
 /// The beginnings of the paths of functions of the standard library that the handler calls if they are not inlined, or
 /// that the recording of a sample may call. A sample is recorded on a separate stack. If a signal arrived there, the
 /// kernel would place its frame at the end of the alternate stack, and overwrite the frame of the sample.
-const INLINED_OF_STD: [&str; 3] = ["std::thread::local", "std::sync", "std::time"];
+const INLINED_OF_STD: [&str; 4] = ["std::os::fd", "std::sync", "std::thread::local", "std::time"];
 
 /// Functions of the C library that the library itself does not call while it blocks signals (seen with glibc 2.36).
 const SAFE: [&str; 39] = [
@@ -165,6 +165,8 @@ fn is_excluded(symbol: &str, role: Role) -> bool {
     let path = format!("{path:#}");
     // Functions of primitive types, such as `<[u8]>::starts_with`, have no crate: they are those of `core`.
     let is_inlined = first_crate(&path).is_none_or(|of| INLINED.contains(&of));
+    // Functions of traits, such as `<std::os::fd::BorrowedFd as AsRawFd>::as_raw_fd`, begin with the type.
+    let path = path.trim_start_matches('<');
     role.is_here && (is_inlined || INLINED_OF_STD.iter().any(|of| path.starts_with(of)))
 }
 
@@ -231,6 +233,12 @@ mod tests {
             ("_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE", true, false, true),
             (
                 "_RNvMNtCsgEmfK2I1SDS_4core5sliceSh11starts_withCs4X4t9plMPHF_9addr2line",
+                true,
+                false,
+                true,
+            ),
+            (
+                "_ZN76_$LT$std..os..fd..owned..BorrowedFd$u20$as$u20$std..os..fd..raw..AsRawFd$GT$9as_raw_fd17hc007661426cbf0c2E",
                 true,
                 false,
                 true,
