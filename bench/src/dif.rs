@@ -228,6 +228,7 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
         subject("probe: @[stringof(arg0)] = quantize(arg1)", fired::quantize_string),
         subject("probe: an expression of 7 operands", fired::arithmetic),
         subject("probe: self->n = self->n + 1", fired::thread_local),
+        subject("probe: a[arg0] = a[arg0] + 1", fired::array),
     ];
     let mut samples = vec![Samples::default(); rows.len()];
     for _ in 0..rounds {

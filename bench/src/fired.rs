@@ -120,4 +120,5 @@ programs! {
         "n { trace((arg0 + arg1) * 3 - (arg2 ^ arg3) + (arg4 << 2) + arg0 / 7 + arg1 % 5); }",
         call & 0xff;
     thread_local(call) = "self uint64_t n; n { self->n = self->n + 1; }", call & 0xff;
+    array(call) = "uint64_t a[uint64_t]; n { a[arg0] = a[arg0] + 1; }", call & 0xff;
 }

@@ -133,14 +133,14 @@ fn a_reader_sees_its_own_variable() {
     loom::model(|| {
         let dynamic = dynamic();
         let chunk = make(dynamic, 0, 1).unwrap();
-        dynamic.set(chunk, 11);
+        dynamic.number(chunk).unwrap().set(11);
         let other = thread::spawn(move || {
             remove(dynamic, 1, 1);
             let chunk = make(dynamic, 1, 2).unwrap();
-            dynamic.set(chunk, 22);
+            dynamic.number(chunk).unwrap().set(22);
         });
         if let Some(chunk) = find(dynamic, 0, 1) {
-            assert_eq!(dynamic.get(chunk), 11);
+            assert_eq!(dynamic.number(chunk).unwrap().get(), 11);
         }
         other.join().unwrap();
     });

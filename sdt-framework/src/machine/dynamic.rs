@@ -13,7 +13,7 @@
 
 use super::work::{LINK, MAKE};
 use crate::base::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
-use crate::base::word::{self, Word};
+use crate::base::word::Word;
 
 /// The number of words of a chunk before its keys and its value: the hash, and a word with the number of words of the keys and
 /// the number of bytes of the value.
@@ -21,7 +21,7 @@ pub(crate) const HEADER: usize = 2;
 
 /// Returns the number of words of a key: a number (0 bytes), or a value of this size.
 pub(crate) const fn key_words(size: usize) -> usize {
-    if size == 0 { 2 } else { 1 + size.div_ceil(8) }
+    1 + size.div_ceil(8)
 }
 
 /// The chunks of one CPU in four lists, and its drops. On a separate cache line.
@@ -457,20 +457,9 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Writes the value of a number.
-    pub(crate) fn set(&self, chunk: u32, value: u64) {
-        if let Some(([word, ..], _)) = self.value(chunk) {
-            word.set(value);
-        }
-    }
-
-    /// The value of a number.
-    pub(crate) fn get(&self, chunk: u32) -> u64 {
-        let mut bytes = [0; 8];
-        if let Some((words, _)) = self.value(chunk) {
-            let _ = word::read(words, 0, &mut bytes);
-        }
-        u64::from_le_bytes(bytes)
+    /// Returns the first word of a value: all of it, if the value is a number.
+    pub(crate) fn number(&self, chunk: u32) -> Option<&'a Word> {
+        self.value(chunk)?.0.first()
     }
 }
 

@@ -30,6 +30,11 @@ pub struct Firing<'a, K> {
     pub(crate) token: Option<Token>,
     pub(crate) timestamp: Option<u64>,
     pub(crate) walltimestamp: Option<u64>,
+    /// The key of the thread in its variables, if a program has used it.
+    thread: Option<u64>,
+    /// The number and the chunk of the thread-local variable without keys that was used last. Only its own thread can remove it,
+    /// so it stays in this chunk until this hit removes it.
+    pub(super) last: Option<(u16, u32)>,
     dropped: bool,
 }
 
@@ -58,6 +63,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
             token: None,
             timestamp: None,
             walltimestamp: None,
+            thread: None,
+            last: None,
             dropped: false,
         }
     }
@@ -65,12 +72,13 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// Switches to another consumer, with its memory and rights. The position of `strtok` is not passed on.
     pub(crate) fn serve(&mut self, memory: &'a Memory<'a>, access: Access, room: Room<'a>) {
         (self.memory, self.access, self.room) = (memory, access, room);
-        self.token = None;
+        (self.token, self.last) = (None, None);
     }
 
-    /// Begins the next clause: empties scratch space, and sets the whole budget.
+    /// Begins another hit with its first clause: empties scratch space, and sets the whole budget.
     pub fn begin(&mut self, epid: u32) {
         self.work.set(WORK);
+        (self.thread, self.last) = (None, None);
         self.begin_within(epid);
     }
 
@@ -89,6 +97,15 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// Returns whether a dynamic variable of this clause had no room: then its record is dropped.
     pub const fn dropped(&self) -> bool {
         self.dropped
+    }
+
+    /// Returns the identity of the thread, with the number of nested interrupts in the upper 3 bits (`DTRACE_TLS_THRKEY`). Neither
+    /// changes during a hit.
+    pub(super) fn thread(&mut self) -> u64 {
+        let kernel = self.kernel;
+        *self.thread.get_or_insert_with(|| {
+            kernel.thread() & ((1 << 61) - 1) | u64::from(kernel.interrupts() & 7) << 61
+        })
     }
 
     /// Clears the predicate cache of the thread, because a thread-local variable changes: a predicate that was false for this

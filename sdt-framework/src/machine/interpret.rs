@@ -106,6 +106,12 @@ impl<'a, K: Kernel> Firing<'a, K> {
                 Op::LoadLocal(at, d) => regs.set(d, self.local(at).map_err(failed)?.get()),
                 Op::StoreGlobal(at, s) => self.global(at).map_err(failed)?.set(regs.get(s)),
                 Op::StoreLocal(at, s) => self.local(at).map_err(failed)?.set(regs.get(s)),
+                Op::LoadThread(number, shape, d) => {
+                    regs.set(d, self.load_thread(number, shape).map_err(failed)?);
+                }
+                Op::StoreThread(number, shape, s) => {
+                    self.store_thread(number, shape, regs.get(s)).map_err(failed)?;
+                }
                 Op::Scmp(a, b) => {
                     let limit = self.memory.string_size.into();
                     let difference = self.compare(regs.get(a), regs.get(b), limit);
@@ -137,11 +143,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
             Op::LoadUser(width, a, d) => (d, self.load_user(width, regs.get(a))?),
             Op::LoadGlobalRef(number, d) => (d, self.load_ref(Region::Global, number)?),
             Op::LoadLocalRef(number, d) => (d, self.load_ref(Region::Local, number)?),
-            Op::LoadThread(number, shape, d) => {
-                let var = Var { number, thread: true };
-                (d, self.load_dynamic(var, &Tuple::EMPTY, shape != Shape::Value)?)
-            }
-            Op::LoadElement(var, by_ref, d) => (d, self.load_dynamic(var, tuple, by_ref)?),
+            Op::LoadElement(var, by_ref, d) => (d, self.load_element(var, by_ref, tuple)?),
             Op::Alloc(size, d) => (d, self.allocate(regs.get(size), true)?),
             Op::Call(subr, d) => (d, self.call(subr, regs.get(d), tuple)?),
             Op::Lock(question, d) => (d, self.ask_lock(question, tuple.arg(0))?),
@@ -151,12 +153,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
             Op::StoreLocalRef(number, shape, s) => {
                 return self.store_ref(Region::Local, number, shape, regs.get(s));
             }
-            Op::StoreThread(number, shape, s) => {
-                let var = Var { number, thread: true };
-                return self.store_dynamic(var, &Tuple::EMPTY, shape, regs.get(s));
-            }
             Op::StoreElement(var, shape, s) => {
-                return self.store_dynamic(var, tuple, shape, regs.get(s));
+                return self.store_element(var, shape, regs.get(s), tuple);
             }
             Op::Store(width, s, to) => return self.store(width, regs.get(s), regs.get(to)),
             Op::Copy(from, size, to) => {
@@ -200,8 +198,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.memory.locals.value(self.cpu, at).ok_or(Stop::new(Fault::IllegalOperation))
     }
 
-    /// Writes the words of the keys of a variable: for each entry of the tuple its size and its value, and the same for the
-    /// number of the variable and for the thread. Returns the number of words; `None` if they do not fit a chunk.
+    /// Writes the words of the keys of an element: [`Var::key`], the thread if the variable is thread-local, and each entry of the
+    /// tuple: a number, or the size of an object and the object. Returns the number of words; `None` if they do not fit a chunk.
     fn key(&mut self, var: Var, tuple: &Tuple) -> Result<Option<usize>, Stop> {
         let mut at = 0;
         let mut put = |room: &mut [u64], word: u64| {
@@ -210,17 +208,27 @@ impl<'a, K: Kernel> Firing<'a, K> {
             at += 1;
             Some(())
         };
-        for entry in tuple.entries() {
-            if put(self.room.key, entry.size).is_none() {
+        let entries = tuple.entries().iter().enumerate();
+        let objects = entries.fold(0, |bits, (at, entry)| bits | u32::from(entry.size != 0) << at);
+        if put(self.room.key, var.key(objects)).is_none() {
+            return Ok(None);
+        }
+        if var.thread {
+            let thread = self.thread();
+            if put(self.room.key, thread).is_none() {
                 return Ok(None);
             }
+        }
+        for entry in tuple.entries() {
             if entry.size == 0 {
                 if put(self.room.key, entry.value).is_none() {
                     return Ok(None);
                 }
                 continue;
             }
-            if entry.size / 8 > self.room.key.len() as u64 {
+            if entry.size / 8 > self.room.key.len() as u64
+                || put(self.room.key, entry.size).is_none()
+            {
                 return Ok(None);
             }
             self.charge(entry.size)?;
@@ -235,40 +243,24 @@ impl<'a, K: Kernel> Firing<'a, K> {
                 }
             }
         }
-        let thread = if var.thread { self.thread() } else { 0 };
-        let own = [0, u64::from(var.number) << 1 | u64::from(var.thread), 0, thread];
-        for word in own {
-            if put(self.room.key, word).is_none() {
-                return Ok(None);
-            }
-        }
         Ok(Some(at))
     }
 
-    /// Returns the identity of the thread, with the number of nested interrupts in the upper 3 bits (`DTRACE_TLS_THRKEY`).
-    fn thread(&self) -> u64 {
-        self.kernel.thread() & ((1 << 61) - 1) | u64::from(self.kernel.interrupts() & 7) << 61
-    }
-
-    fn load_dynamic(&mut self, var: Var, tuple: &Tuple, by_ref: bool) -> Result<u64, Stop> {
+    fn load_element(&mut self, var: Var, by_ref: bool, tuple: &Tuple) -> Result<u64, Stop> {
         let Some(length) = self.key(var, tuple)? else { return Ok(0) };
         let key = Key::new(self.room.key.get(..length).unwrap_or_default());
         let dynamic = &self.memory.dynamic;
         let found = self.working(|work| dynamic.find(self.cpu, key, work))?;
-        Ok(match found {
-            Some(chunk) if by_ref => ObjectAddress::start(Region::Dynamic, chunk).address(),
-            Some(chunk) => dynamic.get(chunk),
-            None => 0,
-        })
+        Ok(found.map_or(0, |chunk| self.loaded(chunk, by_ref)))
     }
 
-    /// Assigns a dynamic variable; 0 removes it.
-    fn store_dynamic(
+    /// Assigns an element of an array; 0 removes it.
+    fn store_element(
         &mut self,
         var: Var,
-        tuple: &Tuple,
         shape: Shape,
         value: u64,
+        tuple: &Tuple,
     ) -> Result<(), Stop> {
         let memory = self.memory;
         let dynamic = &memory.dynamic;
@@ -290,12 +282,74 @@ impl<'a, K: Kernel> Firing<'a, K> {
             }
             None => dynamic.refuse(self.cpu),
         };
+        self.stored(chunk, shape, value)
+    }
+
+    /// Loads a thread-local variable without keys.
+    #[inline(never)]
+    fn load_thread(&mut self, number: u16, shape: Shape) -> Result<u64, Stop> {
+        self.charge(STEP)?;
+        let chunk = match self.last {
+            Some((last, chunk)) if last == number => chunk,
+            _ => {
+                let words = self.thread_key(number);
+                let dynamic = &self.memory.dynamic;
+                let found = self.working(|work| dynamic.find(self.cpu, Key::new(&words), work))?;
+                let Some(chunk) = found else { return Ok(0) };
+                self.last = Some((number, chunk));
+                chunk
+            }
+        };
+        Ok(self.loaded(chunk, shape != Shape::Value))
+    }
+
+    /// Assigns a thread-local variable without keys; 0 removes it.
+    #[inline(never)]
+    fn store_thread(&mut self, number: u16, shape: Shape, value: u64) -> Result<(), Stop> {
+        self.charge(STEP)?;
+        self.forget_predicate();
+        let chunk = match self.last {
+            Some((last, chunk)) if last == number && value != 0 => Some(chunk),
+            _ => {
+                let words = self.thread_key(number);
+                let key = Key::new(&words);
+                let dynamic = &self.memory.dynamic;
+                if value == 0 {
+                    self.last = None;
+                    return self.working(|work| dynamic.remove(self.cpu, key, work));
+                }
+                let size = shape.size().max(8);
+                let made = self.working(|work| dynamic.find_or_make(self.cpu, key, size, work))?;
+                self.last = made.map(|chunk| (number, chunk));
+                made
+            }
+        };
+        self.stored(chunk, shape, value)
+    }
+
+    /// Returns the words of the keys of a thread-local variable without keys.
+    fn thread_key(&mut self, number: u16) -> [u64; 2] {
+        [Var { number, thread: true }.key(0), self.thread()]
+    }
+
+    /// Returns the value of a dynamic variable for a register: a number or an address.
+    fn loaded(&self, chunk: u32, by_ref: bool) -> u64 {
+        if by_ref {
+            return ObjectAddress::start(Region::Dynamic, chunk).address();
+        }
+        self.memory.dynamic.number(chunk).map_or(0, Word::get)
+    }
+
+    /// Assigns a dynamic variable that has been found or made; without a chunk, drops the record.
+    fn stored(&mut self, chunk: Option<u32>, shape: Shape, value: u64) -> Result<(), Stop> {
         let Some(chunk) = chunk else {
             self.drop_record();
             return Ok(());
         };
         if shape == Shape::Value {
-            dynamic.set(chunk, value);
+            if let Some(word) = self.memory.dynamic.number(chunk) {
+                word.set(value);
+            }
             return Ok(());
         }
         self.copy_value(value, ObjectAddress::start(Region::Dynamic, chunk).address(), shape)

@@ -114,6 +114,14 @@ pub(crate) struct Var {
     pub thread: bool,
 }
 
+impl Var {
+    /// Returns the first word of the keys of its variables. `objects` are the positions of keys that are not numbers: the bit of
+    /// each position is set.
+    pub(crate) const fn key(self, objects: u32) -> u64 {
+        (objects as u64) << 32 | (self.number as u64) << 1 | self.thread as u64
+    }
+}
+
 /// The condition of a branch: the result of the last comparison for which the branch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

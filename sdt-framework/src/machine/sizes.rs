@@ -17,8 +17,10 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Processes the next instruction.
     pub(super) fn follow(&mut self, op: &Op) {
-        /// Two words for the variable and the thread.
-        const OWN: usize = 2 * key_words(0);
+        /// A word for the variable.
+        const VARIABLE: usize = 1;
+        /// Words for the variable and the thread.
+        const OWN: usize = VARIABLE + 1;
         let value = match *op {
             Op::Set(_, value) => {
                 self.constant = value;
@@ -43,8 +45,9 @@ impl Sizes {
                 return;
             }
             Op::StoreThread(_, shape, _) => OWN + shape.size().div_ceil(8) as usize,
-            Op::StoreElement(_, shape, _) => {
-                self.keys.saturating_add(OWN + shape.size().div_ceil(8) as usize)
+            Op::StoreElement(var, shape, _) => {
+                let own = if var.thread { OWN } else { VARIABLE };
+                self.keys.saturating_add(own + shape.size().div_ceil(8) as usize)
             }
             _ => return,
         };

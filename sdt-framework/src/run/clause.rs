@@ -142,7 +142,7 @@ pub(crate) struct ClauseAction {
     pub(crate) target: Target,
     /// The position of its datum; offsets count from the header of the record, or of the tuple.
     pub(crate) record: RecordDesc,
-    /// The position of its datum as a number, if the action only records a number.
+    /// The position of its datum as a number, if the action only computes a number.
     pub(crate) field: Option<Field>,
 }
 
@@ -194,9 +194,13 @@ impl ClauseAction {
         self.record.offset = offset;
         let returns = self.program.as_ref().map(Program::returns);
         let is_number = (self.only_stores() || self.kind == Action::Tracemem)
-            && returns.is_some_and(|ty| !ty.is_by_ref())
-            && matches!(self.record.size, 1 | 2 | 4 | 8);
-        self.field = is_number.then(|| Field::new(offset, self.record.size));
+            && returns.is_some_and(|ty| !ty.is_by_ref());
+        self.field = match self.record.size {
+            // An expression that only has an effect, such as an assignment.
+            0 if is_number => Some(Field::NOWHERE),
+            size @ (1 | 2 | 4 | 8) if is_number => Some(Field::new(offset, size)),
+            _ => None,
+        };
     }
 }
 

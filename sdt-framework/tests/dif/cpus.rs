@@ -196,3 +196,22 @@ fn on_one_cpu_a_chunk_is_free_at_once() {
     }
     assert_eq!(memory.dynamic.drops(), DynamicDrops::default());
 }
+
+/// A hit that has found a thread-local variable uses its chunk again, but not after the hit has removed the variable.
+#[test]
+fn a_removed_variable_is_gone_in_the_same_hit() {
+    let memory = world::memory(32, 1, 4);
+    let programs = programs(
+        memory,
+        "self uint64_t x, y;
+         BEGIN { self->x = 1; self->x = 0; trace(self->x); self->y = 7; self->x = self->y + 1; trace(self->x + self->y); }",
+    );
+    let world = World::default();
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
+    for thread in 0..2 {
+        world.thread.set(thread);
+        firing.begin(1);
+        let values: Vec<_> = programs.all.iter().map(|all| firing.run(all).unwrap()).collect();
+        assert_eq!((values[2], values[5]), (0, 15));
+    }
+}

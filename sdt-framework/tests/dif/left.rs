@@ -162,6 +162,46 @@ fn slots_of_another_program_are_none_of_this_one() {
     assert!(Program::new(&Liar, &mut declarations, false, &mut room).is_err());
 }
 
+/// An object, and numbers that are its size and its bytes, are different keys.
+#[test]
+fn an_object_is_not_the_numbers_that_it_contains() {
+    let memory = world::memory(64, 1, 4);
+    let mut declarations = world::declarations(memory);
+    let world = World { memory: vec![(0x1000, vec![5, 0, 0, 0, 0, 0, 0, 0])], ..World::default() };
+    let number = |register| Instr::push(Opcode::Pushtv, TypeKind::Ctf, 0, register);
+    let code = [
+        Instr::setx(0, 1),
+        Instr::setx(1, 2),
+        Instr::setx(2, 3),
+        // a[8, 5] = 8
+        number(1),
+        number(2),
+        Instr::var(Opcode::Stgaa, 0x500, 1),
+        Instr::three(Opcode::Flushts, 0, 0, 0),
+        // a[the 8 bytes at 0x1000], whose value is 5
+        Instr::push(Opcode::Pushtv, TypeKind::Ctf, 1, 3),
+        Instr::var(Opcode::Ldgaa, 0x500, 4),
+        Instr::three(Opcode::Flushts, 0, 0, 0),
+        number(1),
+        number(2),
+        Instr::var(Opcode::Ldgaa, 0x500, 5),
+        Instr::three(Opcode::Sub, 5, 4, 5),
+        Instr::ret(5),
+    ];
+    let source = Difo {
+        code: &code,
+        integers: &[8, 5, 0x1000],
+        strings: &[],
+        variables: &[variable(0x500, 0, 0, DifType::INT)],
+        returns: DifType::INT,
+    };
+    let mut room = [Slot::EMPTY; 16];
+    let program = Program::new(&source, &mut declarations, false, &mut room).unwrap();
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
+    firing.begin(1);
+    assert_eq!(firing.run(&program), Ok(8));
+}
+
 /// All keys are in one chain. A clause that searches this chain many times is stopped.
 #[test]
 fn a_long_chain_is_work() {

@@ -298,6 +298,20 @@ fn a_variable_that_is_read_takes_no_room() {
     assert_eq!(kernel.dtrace.status(x.id).unwrap().dynamic_drops, 0);
 }
 
+/// Variables of two consumers have the same numbers, and different memory.
+#[test]
+fn a_thread_has_variables_for_each_consumer() {
+    let kernel = machine();
+    let (x, y) = (kernel.consumer(), kernel.consumer());
+    x.enable("self int n; proc:::a { self->n = 5; trace(self->n); }");
+    y.enable("self int m; int a[int]; proc:::a { a[1] = 9; trace(self->m); self->m = arg0; }");
+    x.go();
+    y.go();
+    kernel.hit(0, 3);
+    kernel.hit(0, 4);
+    assert_eq!((x.numbers(), y.numbers()), (vec![vec![5], vec![5]], vec![vec![0], vec![3]]));
+}
+
 /// `strtok` continues in later clauses at the same hit.
 #[test]
 fn a_string_is_taken_apart_by_several_clauses() {

@@ -41,7 +41,7 @@ impl Key {
     /// Returns the number of words of the key in a chunk.
     fn words(&self) -> usize {
         match self {
-            Self::Number(_) => 2,
+            Self::Number(_) => 1,
             Self::Bytes(_, bytes) => 1 + bytes.len().div_ceil(8),
         }
     }

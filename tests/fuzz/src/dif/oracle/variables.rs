@@ -6,6 +6,11 @@ use sdt_framework::testing::address::Region;
 use super::super::world::CHUNK;
 use super::{Key, Name, Oracle, Result, place};
 
+/// Returns the number of words that a variable takes for itself and for its thread.
+fn own_words(thread: bool) -> usize {
+    1 + usize::from(thread)
+}
+
 impl Oracle<'_> {
     pub(super) fn assign(&mut self, variable: &Variable, from: u64, to: u64) -> Result<()> {
         let size = u64::from(variable.ty.size);
@@ -24,19 +29,18 @@ impl Oracle<'_> {
 
     pub(super) fn name(&mut self, number: u16, thread: bool, alone: bool) -> Result<Option<Name>> {
         let mut keys = Vec::new();
-        let mut words = 4;
+        let mut words = own_words(thread);
         let tuple = if alone { Vec::new() } else { self.tuple.clone() };
-        let mut before = 0;
         for (value, size) in tuple {
-            before += 1;
-            if before > CHUNK || size / 8 > CHUNK as u64 {
+            words += 1;
+            if words > CHUNK || size / 8 > CHUNK as u64 {
                 return Ok(None);
             }
             let key = match size {
                 0 => Key::Number(value),
                 _ => {
                     // Reads as many words as fit.
-                    let room = (CHUNK - before) as u64 * 8;
+                    let room = (CHUNK - words) as u64 * 8;
                     for at in (0..size.min(room + 8)).step_by(8) {
                         self.read(value.wrapping_add(at), (size - at).min(8))?;
                     }
@@ -46,14 +50,10 @@ impl Oracle<'_> {
                     Key::Bytes(size, self.read(value, size)?)
                 }
             };
-            before += key.words() - 1;
-            words += key.words();
-            if before > CHUNK {
-                return Ok(None);
-            }
+            words += key.words() - 1;
             keys.push(key);
         }
-        Ok((words <= CHUNK).then_some((number, thread, keys)))
+        Ok(Some((number, thread, keys)))
     }
 
     pub(super) fn store_dynamic(
@@ -79,7 +79,7 @@ impl Oracle<'_> {
             Some(&chunk) => chunk,
             None => {
                 let keys: usize = name.2.iter().map(Key::words).sum();
-                if 2 + 4 + keys + size.div_ceil(8) > CHUNK {
+                if 2 + own_words(name.1) + keys + size.div_ceil(8) > CHUNK {
                     self.dropped = true;
                     return Ok(());
                 }
