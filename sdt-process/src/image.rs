@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use object::read::ReadCache;
+use object::read::{NativeFile, ReadCache};
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
 /// The path of the program's file.
@@ -106,7 +106,7 @@ impl Image {
         let mut found = Vec::new();
         let Ok(file) = File::open(&self.file) else { return found };
         let cache = ReadCache::new(file);
-        let Ok(file) = object::File::parse(&cache) else { return found };
+        let Ok(file) = NativeFile::parse(&cache) else { return found };
         let kinds = [SymbolKind::Text, SymbolKind::Data];
         let symbols = file.symbols().filter(|of| kinds.contains(&of.kind()) && of.size() > 0);
         found.extend(symbols.filter_map(|of| {
@@ -123,7 +123,7 @@ impl Image {
         let mut found = vec![None; addresses.len()];
         let Ok(file) = File::open(&self.file) else { return found };
         let cache = ReadCache::new(file);
-        let Ok(file) = object::File::parse(&cache) else { return found };
+        let Ok(file) = NativeFile::parse(&cache) else { return found };
         for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
             let start = (symbol.address() as usize).wrapping_add(self.bias);
             let end = start.saturating_add(symbol.size() as usize);

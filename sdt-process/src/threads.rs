@@ -10,6 +10,16 @@ use std::io::{self, ErrorKind};
 pub(crate) fn each<T>(
     mut find: impl FnMut(&DirEntry, &str) -> io::Result<Option<T>>,
 ) -> io::Result<Option<T>> {
+    let mut found = None;
+    visit(&mut |task, status| {
+        found = find(task, status)?;
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
+
+/// Calls `f` with each thread until it returns `false`. Compiled only once.
+fn visit(f: &mut dyn FnMut(&DirEntry, &str) -> io::Result<bool>) -> io::Result<()> {
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?;
         let status = match fs::read(task.path().join("status")) {
@@ -24,12 +34,11 @@ pub(crate) fn each<T>(
             Err(error) => return Err(error),
         };
         // The name of a thread can be any bytes.
-        let found = find(&task, &String::from_utf8_lossy(&status))?;
-        if found.is_some() {
-            return Ok(found);
+        if !f(&task, &String::from_utf8_lossy(&status))? {
+            break;
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 /// Returns a field of a status.

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use dtrace_abi::function::first_crate;
-use object::read::ReadCache;
+use object::read::{NativeFile, ReadCache};
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
 use super::restorer;
@@ -109,13 +109,12 @@ impl Rule {
     /// build, or has no symbols.
     pub(super) fn new(path: &Path, build_id: &[u8], bias: usize, role: Role) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
+        let file = NativeFile::parse(&cache).ok()?;
         if file.build_id().ok()?? != build_id {
             return None;
         }
-        let is_function =
-            |of: &object::Symbol<'_, '_, _>| of.kind() == SymbolKind::Text && of.size() > 0;
-        let symbols = file.symbols().chain(file.dynamic_symbols()).filter(is_function);
+        let symbols = file.symbols().chain(file.dynamic_symbols());
+        let symbols = symbols.filter(|of| of.kind() == SymbolKind::Text && of.size() > 0);
         let is_library = role.has_c_library && !role.is_program;
         let (mut is_any, mut functions) = (false, Vec::new());
         for symbol in symbols {

@@ -97,8 +97,8 @@ struct Sampling {
     signal: c_int,
     /// The timers of the framework that are enabled, and their intervals.
     rates: Vec<(Tag, Duration)>,
-    /// The sampled threads, by their numbers in `/proc`.
-    threads: BTreeMap<u32, BTreeMap<u8, Timer>>,
+    /// The sampled threads, by their numbers in `/proc`. Each has a timer for each rate, with the number of the framework's timer.
+    threads: BTreeMap<u32, Vec<(u8, Timer)>>,
     /// The other threads, except the worker thread.
     others: BTreeSet<u32>,
     /// The threads in `others` that were seen waiting for signals. They are expected to wait again.
@@ -266,7 +266,7 @@ impl Sampling {
         // If the sandbox forbids the calls that delete timers, they keep running, and the handler ignores their
         // signals.
         if !sandbox::may_end_the_process() {
-            self.threads.values_mut().for_each(|timers| drop(timers.remove(&timer)));
+            self.threads.values_mut().for_each(|timers| timers.retain(|(of, _)| *of != timer));
         }
     }
 
@@ -293,11 +293,11 @@ impl Sampling {
     fn scan_all(&mut self, all: bool) -> Result<(), Unsampled> {
         if !signal::is_installed(self.signal) {
             self.threads.clear();
-            self.others = listed().map_err(Unsampled::Threads)?.into_iter().collect();
+            self.others = listed().map_err(Unsampled::Threads)?;
             self.count();
             return Ok(());
         }
-        let listed: BTreeSet<u32> = listed().map_err(Unsampled::Threads)?.into_iter().collect();
+        let listed = listed().map_err(Unsampled::Threads)?;
         self.threads.retain(|thread, _| listed.contains(thread));
         self.waiting.retain(|thread| listed.contains(thread));
         self.others.clear();
@@ -362,11 +362,14 @@ impl Sampling {
         }
         let timers = self.threads.entry(listed).or_default();
         for &(tag, interval) in &self.rates {
-            if timers.get(&tag.timer).is_some_and(Timer::is_alive) {
+            if timers.iter().any(|(of, timer)| *of == tag.timer && timer.is_alive()) {
                 continue;
             }
             match Timer::start(thread, self.signal, tag, interval) {
-                Ok(timer) => drop(timers.insert(tag.timer, timer)),
+                Ok(timer) => {
+                    timers.retain(|(of, _)| *of != tag.timer);
+                    timers.push((tag.timer, timer));
+                }
                 // The thread has ended.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
                 Err(error) => return Err(Unsampled::Timer(thread, error)),
@@ -377,10 +380,14 @@ impl Sampling {
 }
 
 /// Returns the numbers of all threads, as `/proc` has them.
-fn listed() -> io::Result<Vec<u32>> {
-    let number = |name: &OsStr| name.to_str()?.parse().ok();
-    let tasks = fs::read_dir("/proc/self/task")?;
-    tasks.filter_map(|task| task.map(|task| number(&task.file_name())).transpose()).collect()
+fn listed() -> io::Result<BTreeSet<u32>> {
+    let number = |name: &OsStr| name.to_str()?.parse::<u32>().ok();
+    let mut found = BTreeSet::new();
+    // Inserted one by one, because `collect` sorts them first, which takes much code.
+    for task in fs::read_dir("/proc/self/task")? {
+        found.extend(number(&task?.file_name()));
+    }
+    Ok(found)
 }
 
 /// Returns the signals that each thread blocks.

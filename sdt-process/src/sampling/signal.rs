@@ -45,8 +45,10 @@ pub(super) fn install(blocked: impl Fn(c_int) -> usize) -> Result<c_int, Unsampl
     let mut free: Vec<_> = (libc::SIGRTMIN()..=libc::SIGRTMAX())
         .filter(|&signal| action(signal, None).is_some_and(|it| it.sa_sigaction == libc::SIG_DFL))
         .collect();
-    free.sort_by_key(|&signal| (blocked(signal), std::cmp::Reverse(signal)));
-    for signal in free {
+    // There are about 30 signals, and a sort takes 30 kB of code.
+    let order = |&signal: &c_int| (blocked(signal), std::cmp::Reverse(signal));
+    while let Some(signal) = free.iter().copied().min_by_key(order) {
+        free.retain(|other| *other != signal);
         // Stored first, as the handler reads it.
         SIGNAL.store(signal, Ordering::Release);
         match action(signal, Some(&new_action())) {
