@@ -63,6 +63,8 @@ impl Current {
 thread_local! {
     /// The innermost hit of this thread.
     static CURRENT: Current = const { Current { is_set: Cell::new(false), hit: Cell::new(Hit::NONE) } };
+    /// Whether hits of functions by this thread come from a recording.
+    static RECORDS: Cell<bool> = const { Cell::new(false) };
     /// The number of this thread; 0 until [`thread_number`] assigns one.
     static NUMBER: AtomicU64 = const { AtomicU64::new(0) };
 }
@@ -82,6 +84,18 @@ pub(crate) fn set_current(hit: Option<Hit>) {
 /// Returns whether this thread is recording a hit. A signal handler that sees `true` has interrupted the recording.
 pub(crate) fn in_probe_context() -> bool {
     current().is_some()
+}
+
+/// Sets whether this thread records a hit of a function, or a sample. Returns the value before. Meanwhile, its hits of functions are in
+/// functions that the recording calls, and nothing is recorded.
+#[inline(always)]
+pub(crate) fn set_records(records: bool) -> bool {
+    RECORDS.replace(records)
+}
+
+/// Returns the value that [`set_records`] has set.
+pub(crate) fn records() -> bool {
+    RECORDS.get()
 }
 
 /// Returns the number of hits that the current one has interrupted.

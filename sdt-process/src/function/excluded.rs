@@ -26,9 +26,8 @@ const CRATES: [&str; 5] =
     ["sdt_core", "sdt_framework", "sdt_process", "dtrace_abi", "dtrace_protocol"];
 /// Crates whose functions the handler calls if they are not inlined.
 const INLINED: [&str; 5] = ["core", "compiler_builtins", "libc", "rustix", "spin"];
-/// The beginnings of the paths of functions of the standard library that the handler calls if they are not inlined, or
-/// that the recording of a sample may call. A sample is recorded on a separate stack. If a signal arrived there, the
-/// kernel would place its frame at the end of the alternate stack, and overwrite the frame of the sample.
+/// The beginnings of the paths of functions of the standard library that the handler calls if they are not inlined, or that the recording
+/// of a hit or a sample often calls. Such hits of the recording would not be recorded, only counted.
 const INLINED_OF_STD: [&str; 4] = ["std::os::fd", "std::sync", "std::thread::local", "std::time"];
 
 /// Functions of the C library that the library itself does not call while it blocks signals (seen with glibc 2.36).

@@ -10,14 +10,12 @@ use sdt_framework::{Dtrace, Host as _};
 use super::handlers::Handler;
 use super::{breakpoint, frame, images, jumps};
 use crate::slots::{self, Slots};
-use crate::stack;
+use crate::{hit, stack};
 
 /// The framework to which functions are registered.
 static DTRACE: AtomicPtr<Dtrace<Slots>> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
-    /// Whether this thread records a hit of a function. Neither allocated nor dropped, so signal handlers can use it.
-    static RECORDS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread serves consumers. Neither allocated nor dropped, so signal handlers can use it.
     static SERVES: Cell<bool> = const { Cell::new(false) };
 }
@@ -70,10 +68,10 @@ pub(super) unsafe fn handle(address: usize, context: *mut c_void) -> bool {
     }
     // A hit while another hit is recorded is in a function that the recording calls. Its instruction is emulated, and
     // nothing is recorded.
-    let is_nested = RECORDS.get();
+    let is_nested = hit::records();
     // SAFETY: the kernel passed `context`, and a site of a function is at the boundary of that function.
     if unsafe { frame::divert(context, is_nested, record) } {
-        RECORDS.set(true);
+        hit::set_records(true);
         return true;
     }
     let mut registers = frame::registers(context);
@@ -107,7 +105,7 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
         }
     }
     frame::set_registers(context, &registers);
-    RECORDS.set(is_nested);
+    hit::set_records(is_nested);
 }
 
 /// Records the hit of a site that jumps. The thunk calls this on the thread's own stack.
@@ -117,7 +115,7 @@ pub(super) unsafe extern "C" fn record(context: *mut frame::Context, is_nested: 
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe extern "C" fn record_jump(saved: *const super::thunk::Saved) {
     let Some(dtrace) = framework().filter(|_| !SERVES.get()) else { return };
-    if RECORDS.replace(true) {
+    if hit::set_records(true) {
         // A function that the recording calls.
         return dtrace.count_stray();
     }
@@ -131,5 +129,5 @@ pub(super) unsafe extern "C" fn record_jump(saved: *const super::thunk::Saved) {
         }
         None => dtrace.count_stray(),
     }
-    RECORDS.set(false);
+    hit::set_records(false);
 }

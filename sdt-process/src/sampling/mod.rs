@@ -14,6 +14,7 @@
 //! | a thread blocks the signal for a moment | the sample comes later, and `arg2` is the time of the samples that were omitted meanwhile |
 //! | a sample interrupts the recording of a hit, or no [stack](stacks) or slot is free | it is counted as stray |
 //! | a sample comes after its probe was disabled | it is ignored |
+//! | the recording calls a traced function | nothing is recorded for this call |
 //! | the program replaces the handler | all timers are deleted, and all threads are counted as not sampled |
 //! | the child of a `fork`, of a `vfork`, or a program that is executed | has no timers, as the kernel does not pass them on |
 
@@ -187,11 +188,14 @@ fn record(tag: Tag, registers: Registers, overrun: u64) {
     let late = rate.interval.load(Ordering::Relaxed).saturating_mul(overrun);
     let room = Room::Sample(stack.end());
     stack.call(|| {
+        signal::leave_alternate_stack();
+        let recorded = hit::set_records(true);
         let _note = Note::interrupted(registers, room);
         dtrace.sample(usize::from(tag.timer), 0, registers.counter as u64, late);
         // The interrupted code may be about to record a hit of its own. It must not use the memory that this hit has
         // cached.
         memory::begin_hit();
+        hit::set_records(recorded);
     });
     place.set(errno);
 }

@@ -96,6 +96,21 @@ fn action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::sigactio
     (result == 0).then_some(before)
 }
 
+/// Disables the alternate stack of this thread until the handler returns. Called on another stack. Otherwise a breakpoint in a function
+/// that the recording calls would raise a signal whose frame the kernel places at the end of the alternate stack, over the frame of the
+/// sample. When the handler returns, the kernel enables the stack again, as it was when it made the frame (`restore_altstack`, Linux,
+/// `kernel/signal.c`).
+pub(super) fn leave_alternate_stack() {
+    // SAFETY: all zeros are a valid `stack_t`.
+    let mut none: libc::stack_t = unsafe { std::mem::zeroed() };
+    none.ss_flags = libc::SS_DISABLE;
+    let before = ptr::null_mut::<libc::stack_t>();
+    // The bare system call, because a function with which the program replaces that of the C library may be traced.
+    // SAFETY: the kernel reads `none`. All frames on the alternate stack stay valid: until the handler returns, signals use the stack on
+    // which the thread runs.
+    unsafe { libc::syscall(libc::SYS_sigaltstack, &raw const none, before) };
+}
+
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO, and `siginfo_t` is at least as large.
     let info = unsafe { &*info.cast_const().cast::<TimerInfo>() };
