@@ -24,7 +24,8 @@ pub(super) struct Loaded {
     pub(super) build_id: Vec<u8>,
     /// The difference between an address in memory and in the file.
     pub(super) bias: usize,
-    text: Vec<Range<usize>>,
+    /// Not a `Vec`: signal handlers read it, and must not call a function of the crate `alloc`, which may be traced.
+    text: Box<[Range<usize>]>,
 }
 
 impl Loaded {
@@ -150,7 +151,7 @@ unsafe extern "C" fn add(
         let notes = unsafe { image::notes(info) };
         if let Some(build_id) = notes.into_iter().find_map(build_id) {
             let (name, bias) = (name.to_owned(), info.dlpi_addr as usize);
-            found.all.push(Loaded { name, build_id, bias, text });
+            found.all.push(Loaded { name, build_id, bias, text: text.into() });
         }
     }
     0
