@@ -7,6 +7,8 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd as _, RawFd};
 
+use rustix::io::Errno;
+
 /// A file descriptor that is used and closed only while it refers to the file that it was created for.
 #[derive(Debug)]
 pub(crate) struct Descriptor<T: AsFd> {
@@ -17,15 +19,15 @@ pub(crate) struct Descriptor<T: AsFd> {
 /// Device and inode of an open file.
 pub(crate) type Identity = (u64, u64);
 
-/// Returns the identity of an open file: one call of `fstat`.
-pub(crate) fn identity(file: &impl AsFd) -> io::Result<Identity> {
-    let status = rustix::fs::fstat(file)?;
+/// Returns the identity of an open file: one call of `fstat`. Probe context.
+pub(crate) fn identity(file: &impl AsFd) -> Result<Identity, Errno> {
+    let status = rustix::fs::fstat(file.as_fd())?;
     // The types of the two fields differ between architectures.
     #[allow(clippy::unnecessary_cast)]
     Ok((status.st_dev as u64, status.st_ino as u64))
 }
 
-/// Returns the error for a descriptor that the program has closed.
+/// Returns the error for a descriptor that the program has closed. Allocates memory, so not in probe context.
 pub(crate) fn closed_by_program() -> io::Error {
     io::Error::other("the program has closed a file descriptor of sdt-process")
 }

@@ -151,9 +151,9 @@ pub(crate) fn mapping(address: usize) -> Option<Mapping> {
         return None;
     }
     // SAFETY: the kernel writes `size` bytes to the query, which asks for no name and no build id.
-    unsafe { MAPS.ioctl(PROCMAP_QUERY, (&raw mut query).cast()) }.ok()?;
+    let is_known = unsafe { MAPS.ioctl(PROCMAP_QUERY, (&raw mut query).cast()) };
     let [start, end] = [query.vma_start as usize, query.vma_end as usize];
-    Some(Mapping { start, end, has_file: query.inode != 0 })
+    is_known.then_some(Mapping { start, end, has_file: query.inode != 0 })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::{descriptor, identity};
 
@@ -61,23 +62,22 @@ impl ProcFile {
         Ok(())
     }
 
-    /// Reads bytes at an offset, and returns how many. Probe context.
-    pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = self.get().ok_or_else(descriptor::closed_by_program)?;
-        Ok(rustix::io::pread(file, into, offset)?)
+    /// Reads bytes at an offset, and returns how many. Probe context: the error is a number, for which no memory is allocated.
+    ///
+    /// # Errors
+    /// The program has closed the file (`EBADF`), or the system call fails.
+    pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        rustix::io::pread(self.get().ok_or(Errno::BADF)?, into, offset)
     }
 
-    /// Calls `ioctl(2)` for the file. Probe context.
+    /// Calls `ioctl(2)` for the file, and returns whether that succeeded. Probe context.
     ///
     /// # Safety
     /// `argument` is a valid argument of this request for this file.
-    pub(crate) unsafe fn ioctl(&self, request: u32, argument: *mut c_void) -> io::Result<()> {
-        let file = self.get().ok_or_else(descriptor::closed_by_program)?;
+    pub(crate) unsafe fn ioctl(&self, request: u32, argument: *mut c_void) -> bool {
+        let Some(file) = self.get() else { return false };
         // SAFETY: the caller guarantees that `argument` is valid for the request.
-        match unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, argument) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
+        unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, argument) != -1 }
     }
 
     /// Returns whether the file describes this process, and not its parent. Probe context.
@@ -124,7 +124,7 @@ mod tests {
         let other = std::fs::File::open("/proc/self/status").unwrap();
         // SAFETY: replaces the file at a descriptor that only this test uses.
         unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&other), descriptor) };
-        assert!(FILE.read_at(&mut [0; 4], 0).is_err());
+        assert_eq!(FILE.read_at(&mut [0; 4], 0), Err(Errno::BADF));
         FILE.close();
         // SAFETY: asks whether the descriptor is open.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };

@@ -11,8 +11,10 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use rustix::io::Errno;
+
 use crate::proc_file::STATUS;
-use crate::threads;
+use crate::{descriptor, threads};
 
 /// The number of filters that each thread may have: that of the thread with the fewest when tracing started.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
@@ -85,7 +87,10 @@ fn fewest<'s>(statuses: impl Iterator<Item = &'s str>) -> u32 {
 /// Reads the status of the first thread.
 fn status() -> io::Result<String> {
     let mut bytes = [0; LONGEST];
-    let length = STATUS.read_at(&mut bytes, 0)?;
+    let length = STATUS.read_at(&mut bytes, 0).map_err(|error| match error {
+        Errno::BADF => descriptor::closed_by_program(),
+        _ => error.into(),
+    })?;
     Ok(String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned())
 }
 
