@@ -139,34 +139,61 @@ impl Debug {
     }
 
     /// Returns a hash of the size and the members of a struct or union, with the names and the sizes of their types.
-    fn outline(&self, (unit, at): &Reference) -> Result<u64> {
+    fn outline(&self, at: &Reference) -> Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.entry_at(&at.0, at.1)?.1.size.hash(&mut hasher);
+        self.hash_members(at, 0, &mut hasher)?;
+        Ok(hasher.finish())
+    }
+
+    /// Adds the members of a struct, of the part with its variants, or of a variant to a hash. All variants of an enum have
+    /// structs of one size, so the members of these structs are added, too.
+    fn hash_members(
+        &self,
+        (unit, at): &Reference,
+        depth: usize,
+        hasher: &mut DefaultHasher,
+    ) -> Result<()> {
+        if depth > DEEPEST {
+            return Err(gimli::Error::Io);
+        }
         let is_wanted = |tag| {
             matches!(
                 tag,
-                gimli::DW_TAG_member | gimli::DW_TAG_inheritance | gimli::DW_TAG_variant_part
+                gimli::DW_TAG_member
+                    | gimli::DW_TAG_inheritance
+                    | gimli::DW_TAG_variant_part
+                    | gimli::DW_TAG_variant
             )
         };
-        let (of, members) = self.children(unit, *at, MEMBERS, is_wanted)?;
-        let mut hasher = DefaultHasher::new();
-        of.size.hash(&mut hasher);
-        for Child { tag, entry, .. } in members {
+        let is_variant = self.entry_at(unit, *at)?.0 == gimli::DW_TAG_variant;
+        let (_, members) = self.children(unit, *at, MEMBERS, is_wanted)?;
+        members.len().hash(hasher);
+        for Child { tag, at, entry } in members {
             let name = entry.name.map(|name| self.text(&unit.unit, name)).transpose()?;
-            (tag.0, name, entry.offset).hash(&mut hasher);
+            (tag.0, name, entry.offset, entry.discriminant).hash(hasher);
+            if matches!(tag, gimli::DW_TAG_variant_part | gimli::DW_TAG_variant) {
+                self.hash_members(&(unit.clone(), at), depth + 1, hasher)?;
+                continue;
+            }
             let mut next = entry.ty.as_ref().map(|to| self.refer(unit, to)).transpose()?.flatten();
+            if let Some(of) = next.as_ref().filter(|_| is_variant) {
+                self.hash_members(of, depth + 1, hasher)?;
+            }
             // Pointers and arrays in C have no names.
             for _ in 0..DEEPEST {
                 let Some((unit, at)) = next else { break };
                 let (tag, ty) = self.entry_at(&unit, at)?;
                 let name = ty.name.map(|name| self.text(&unit.unit, name)).transpose()?;
                 let is_named = name.is_some();
-                (tag.0, name, ty.size).hash(&mut hasher);
+                (tag.0, name, ty.size).hash(hasher);
                 next = ty.ty.as_ref().map(|to| self.refer(&unit, to)).transpose()?.flatten();
                 if is_named {
                     break;
                 }
             }
         }
-        Ok(hasher.finish())
+        Ok(())
     }
 
     /// Returns the path of a type with this name in the source.

@@ -201,6 +201,50 @@ fn structs_of_one_path_are_compared() {
     assert_eq!(shown(&third.structs[0]), ["number uint32_t: 4 at 4"]);
 }
 
+/// Two enums of one name and size, whose variants are in different places.
+#[test]
+fn enums_of_one_path_are_compared() {
+    let choice = |entries: Entries, label, some: &'static str| {
+        entries
+            .label(label)
+            .named(9, "Choice", 16)
+            .put(&[13])
+            .member("", "number", 0)
+            .put(&[14, 1])
+            .member("Some", some, 0)
+            .end()
+            .end()
+            .end()
+    };
+    let some = |entries: Entries, label, offset| {
+        entries.label(label).named(9, "Some", 16).member("__0", "number", offset).end()
+    };
+    let types = Entries::pointer("first")
+        .label("first")
+        .named(9, "all", 24)
+        .member("one", "to one", 0)
+        .member("two", "to two", 8)
+        .member("same", "to same", 16)
+        .end();
+    let types = choice(choice(choice(types, "one", "at 4"), "two", "at 8"), "same", "also at 4");
+    let types = some(some(some(types, "at 4", 4), "at 8", 8), "also at 4", 4);
+    let types = [("to one", "one"), ("to two", "two"), ("to same", "same")]
+        .into_iter()
+        .fold(types, |types, (label, to)| types.label(label).put(&[7]).to(to));
+    let types = types.label("number").put(&[6, 0x07, 4]);
+    let signatures = signatures(&types.finish(), 1 << 20);
+    let (_, all) = declared(&signatures).unwrap();
+    let expected = [
+        "one struct Choice *: 8 at 0",
+        "two struct Choice#2 *: 8 at 8",
+        "same struct Choice *: 8 at 16",
+    ];
+    assert_eq!(shown(&all.structs[0]), expected);
+    let second = signatures.declarations("struct Choice#2").unwrap();
+    let some = second.structs.iter().find(|of| of.name == "struct Choice#2::Some").unwrap();
+    assert_eq!(shown(some), ["__0 uint32_t: 4 at 8"]);
+}
+
 /// A struct that contains itself, one that is too large, and one without a name.
 #[test]
 fn impossible_structs_have_no_members() {
