@@ -27,9 +27,18 @@ fn number(lines: &str, name: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns whether the system counts memory when it is allocated, and not when it is first used (`vm.overcommit_memory`, proc(5)).
-pub(crate) fn is_counted_at_once() -> bool {
-    fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "2")
+/// Returns whether the system counts or provides memory when it is allocated, and not when it is first used: if the machine
+/// does not overcommit memory (`vm.overcommit_memory`, proc(5)), or if this process has locked its memory (`mlockall(2)`).
+pub(crate) fn is_taken_at_once() -> bool {
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    read("/proc/sys/vm/overcommit_memory").trim() == "2" || is_locked(&read("/proc/self/status"))
+}
+
+/// Returns whether the process with this status has locked most of its memory. A program that protects its keys locks only a few
+/// pages (`mlock(2)`).
+fn is_locked(status: &str) -> bool {
+    let [locked, all] = ["VmLck:", "VmSize:"].map(|name| number(status, name).unwrap_or(0));
+    locked > all / 2
 }
 
 /// Returns the least limit of the groups in `groups`, the content of `/proc/self/cgroup`, and of the groups that contain them. In a
@@ -90,6 +99,15 @@ mod tests {
         assert_eq!(number(limits, "Max address space"), Some(1 << 30));
         assert_eq!(number(limits, "Max data size"), None);
         assert_eq!(number(limits, "Max locked memory"), None);
+    }
+
+    #[test]
+    fn a_process_has_locked_its_memory_or_a_few_pages() {
+        let status =
+            |locked| format!("VmPeak:\t  8000 kB\nVmSize:\t  7000 kB\nVmLck:\t  {locked} kB\n");
+        assert!(is_locked(&status(6980)));
+        assert!(!is_locked(&status(64)) && !is_locked(&status(0)));
+        assert!(!is_locked(""), "a kernel without an MMU has neither field");
     }
 
     #[test]

@@ -28,7 +28,8 @@ const OWN: [usize; 2] = [2, 3 + TIMERS];
 /// The number of clauses that can be enabled for the probes of DTrace itself.
 const CLAUSES: usize = 256;
 /// The memory in bytes for variables of programs in D and for large buffers, for all consumers together. The second number applies if
-/// the system counts memory when it is allocated. A consumer gets an eighth: 128 MB are 4 MB twice for each of sixteen slots.
+/// the system counts or provides memory when it is allocated. A consumer gets an eighth: 128 MB are 4 MB twice for each of
+/// sixteen slots.
 const PROGRAMS: [usize; 2] =
     if cfg!(target_pointer_width = "64") { [1 << 30, 128 << 20] } else { [8 << 20, 1 << 20] };
 /// The largest part of the memory of this process that [`PROGRAMS`] may take, as its reciprocal.
@@ -72,7 +73,7 @@ impl Options {
     /// | probes | those of the program, and 256 of 8 providers that are made at run time; each can be enabled four times |
     /// | consumers | eight, each with a buffer of 64 kB for each slot |
     /// | [`slots`](Self::slots) | two for each CPU, and six more |
-    /// | memory for programs in D | 1 GB, but at most a quarter of the memory that this process may use (machine, control groups, `RLIMIT_AS`, `RLIMIT_DATA`), and 128 MB if the system counts memory when it is allocated (`vm.overcommit_memory=2`); the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
+    /// | memory for programs in D | 1 GB, but at most a quarter of the memory that this process may use (machine, control groups, `RLIMIT_AS`, `RLIMIT_DATA`), and 128 MB if the system counts or provides memory when it is allocated (`vm.overcommit_memory=2`, `mlockall(2)`); the programs of one consumer get an eighth, unless it sets `bufresize=manual` |
     ///
     /// The system provides memory when it is first used, and gets it back after a burst of records, and when the consumer leaves.
     /// [`config`](Self::config) changes the numbers.
@@ -259,7 +260,7 @@ impl Options {
         // A site of a function takes at most 56 bytes, besides the allocator's part of the tables.
         let bytes =
             bytes.saturating_add(self.function_sites.saturating_mul(56)).saturating_add(256);
-        let programs = PROGRAMS[usize::from(available::is_counted_at_once())];
+        let programs = PROGRAMS[usize::from(available::is_taken_at_once())];
         let part = usize::try_from(available::bytes() / PART).unwrap_or(usize::MAX);
         let mut programs = programs.min(part);
         let memory = loop {
