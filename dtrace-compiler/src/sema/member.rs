@@ -97,7 +97,9 @@ impl Session<'_> {
                     "operator . cannot be applied to type \"{name}\"; must be applied to a struct or union"
                 )
             };
-            return self.error(ErrTag::OpSou, message);
+            let is_pointer = !arrow && self.types().kind(ty) == CtfKind::Pointer;
+            let arrow = "-> has the members of a struct behind a pointer".to_owned();
+            return self.error_with_hint(ErrTag::OpSou, message, is_pointer.then_some(arrow));
         }
         let Some(member) = self.types().member(ty, &name) else {
             let names = self.types().member_names(ty);

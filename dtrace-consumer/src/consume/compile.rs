@@ -111,9 +111,10 @@ fn failed(
 ) -> DtraceError {
     let TraceError::Program(error) = error else { return error.into() };
     let unmatched = hint::description(&error.message);
-    let unmatched = unmatched.and_then(|description| hint::of(description, trace.kernel()));
     // Messages about functions that the description matches and that cannot be traced.
     let complaints = trace.kernel().function_complaints();
+    let unmatched = unmatched.filter(|_| complaints.is_empty());
+    let unmatched = unmatched.and_then(|description| hint::of(description, trace.kernel()));
     let hints = error.hint.clone().into_iter().chain(unmatched).chain(complaints).collect();
     let (frame, tagged) = (error.frame(text), trace.options().error_tags);
     Box::new(CompileError { what: what(), error, tagged, hints, frame }).into()

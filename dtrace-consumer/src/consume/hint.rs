@@ -125,6 +125,9 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
 fn unknown_provider(provider: &str, providers: &BTreeSet<&str>) -> String {
     let declared: Vec<&str> =
         providers.iter().copied().filter(|provider| !OWN.contains(provider)).collect();
+    if provider == "pid" {
+        return "functions of a process have the provider pid$target, with -p or -c".to_owned();
+    }
     if let Some(found) = closest(provider, providers.iter().copied()) {
         return did_you_mean(&format!("provider {found}"));
     }
@@ -174,6 +177,7 @@ mod tests {
         says("shpo:::request-done", "did you mean provider shop?");
         says("syscall::open*:entry", "there is no provider syscall; the providers are shop, stock");
         says("io:::start", "the providers are shop, stock");
+        says("pid:a.out:main:entry", "pid$target");
         says("pid42::main:entry", "pid$target:a.out:NAME:entry");
         says("pid42:libplugin.so:run:entry", "with -Z also of one that the process loads later");
         says(":::tick-1x", "register_profile");

@@ -47,7 +47,19 @@ fn text(data: &[u8], strsize: usize) -> Option<&[u8]> {
         return None;
     }
     let printable = |c: char| !c.is_control() || matches!(c, '\t'..='\r' | '\u{8}' | '\u{7}');
-    std::str::from_utf8(text).ok().filter(|text| text.chars().all(printable)).map(str::as_bytes)
+    let whole = match std::str::from_utf8(text) {
+        Ok(text) => text,
+        // A text that is cut after `strsize` bytes may end within a character.
+        Err(error)
+            if error.error_len().is_none()
+                && data.len() == strsize
+                && text.len() + 1 == strsize =>
+        {
+            std::str::from_utf8(&text[..error.valid_up_to()]).ok()?
+        }
+        Err(_) => return None,
+    };
+    whole.chars().all(printable).then_some(whole.as_bytes())
 }
 
 /// Writes bytes in rows of sixteen.
@@ -115,6 +127,9 @@ mod tests {
         assert_eq!(text(b"\0\0\0\0", 256), None);
         assert_eq!(text("é\0".as_bytes(), 256), Some("é".as_bytes()));
         assert_eq!(text(b"\xe9\0", 256), None);
+        // Cut within a character.
+        assert_eq!(text(b"ab\xc3\0", 4), Some(&b"ab"[..]));
+        assert_eq!(text(b"ab\xc3\0\0", 5), None);
         assert_eq!(text(b"\x01\0", 256), None);
         assert_eq!(text(b"a\n\x07\x08\t\x0b\x0c\r", 256), Some(&b"a\n\x07\x08\t\x0b\x0c\r"[..]));
     }

@@ -165,7 +165,7 @@ impl Drops {
     pub const fn remedy(&self) -> Option<&'static str> {
         match self.kind {
             DropKind::Principal(_) => Some(
-                "to lose fewer records: a larger buffer (-b 16m), more frequent reads (-x switchrate=10hz), or an aggregation \
+                "to lose fewer records: a larger buffer (-b 16m -x bufresize=manual), more frequent reads (-x switchrate=10hz), or an aggregation \
                  instead of a record for each hit",
             ),
             DropKind::Aggregation(_) => Some(
