@@ -1,6 +1,7 @@
 //! Measures D programs when their probe fires, compared with an indirect call and rbpf's interpreter.
 
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
@@ -11,7 +12,7 @@ use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program as Compiled;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source};
-use sdt_framework::testing::aggregation::{Buffer, Entry, Function};
+use sdt_framework::testing::aggregation::{Buffer, Function};
 use sdt_framework::testing::{Declarations, Declared, Difo, Dynamic, Firing, Memory, PerCpu, Probe, Program, Access, Room, Slot, Statics, Word};
 use sdt_framework::kernel::{Kernel, Number, Text};
 
@@ -154,7 +155,7 @@ fn quantize(calls: u64) -> u64 {
     with(compiled, |firing, programs| {
         let function = Function::new(Action::Quantize, 0).expect("it has no argument");
         let (mut data, mut buckets, mut entries) =
-            (vec![0; 4096], vec![0; 64], vec![Entry::default(); 64]);
+            (vec![MaybeUninit::uninit(); 4096], vec![0; 64], vec![MaybeUninit::uninit(); 64]);
         let mut buffer = Buffer::new(&mut data, &mut buckets, &mut entries);
         // The variable's number, the key, the value.
         let [_, key, value] = programs else { panic!("three programs") };

@@ -10,6 +10,7 @@ pub(crate) mod links;
 pub(crate) mod names;
 pub(crate) mod origin;
 pub(crate) mod pages;
+pub(crate) mod prefix;
 pub(crate) mod rights;
 pub(crate) mod sync;
 pub(crate) mod word;

@@ -6,7 +6,7 @@
 //! overwritten. One CPU writes, so a compiler fence is enough to order the stores.
 //!
 //! A buffer does not use its memory before it needs it: a record that begins behind all earlier ones first writes zeroes to the next
-//! [`GROWTH`] words. When a buffer is switched, it gives memory back that it has not used since the last switch. So a process, whose
+//! [`GROWTH`] words ([`Prefix`]). When a buffer is switched, it gives memory back that it has not used since the last switch. So a process, whose
 //! memory costs nothing until it is used, can have large buffers.
 
 use core::mem::MaybeUninit;
@@ -14,6 +14,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
+
+use crate::base::prefix::Prefix;
 
 /// A buffer of records, with one user at a time. The first fields are those that readers of dumps need
 /// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
@@ -31,9 +33,7 @@ pub(crate) struct RecordBuffer {
     oldest: usize,
     /// While a ring wraps around: the end of its last record, plus one. Otherwise 0.
     turning: usize,
-    words: &'static mut [MaybeUninit<u64>],
-    /// The number of words at the beginning that are initialised.
-    grown: usize,
+    words: Prefix<'static, u64>,
     policy: Policy,
     /// For rings and speculative buffers: one bit for each word, set at the beginning of a record.
     starts: &'static mut [u64],
@@ -48,8 +48,8 @@ pub(crate) struct RecordBuffer {
     half_full: bool,
 }
 
-/// The number of words by which a buffer grows at a time: 4 kB.
-const GROWTH: usize = 512;
+/// The number of words by which a buffer grows at a time.
+const GROWTH: usize = Prefix::<u64>::STEP;
 
 /// The position of a missing record.
 const NONE: usize = usize::MAX;
@@ -85,8 +85,7 @@ impl RecordBuffer {
             head: 0,
             oldest: NONE,
             turning: 0,
-            words,
-            grown: 0,
+            words: Prefix::new(words),
             policy,
             starts,
             full: false,
@@ -98,41 +97,20 @@ impl RecordBuffer {
 
     /// Returns the words. The fields at the beginning of the buffer describe their content.
     pub(crate) const fn words(&self) -> &[MaybeUninit<u64>] {
-        self.words
-    }
-
-    /// Returns the initialised words.
-    #[inline]
-    fn initialised(&mut self) -> &mut [u64] {
-        let words = self.words.get_mut(..self.grown).unwrap_or_default();
-        // SAFETY: `grow` has initialised all words before `grown`, and `restart` has discarded only words behind it.
-        unsafe { &mut *(core::ptr::from_mut(words) as *mut [u64]) }
-    }
-
-    /// Initialises the words before `end`, and those up to a multiple of [`GROWTH`].
-    fn grow(&mut self, end: usize) {
-        let end = end.next_multiple_of(GROWTH).min(self.words.len());
-        if let Some(words) = self.words.get_mut(self.grown..end) {
-            words.fill(MaybeUninit::new(0));
-            self.grown = end;
-        }
+        self.words.memory()
     }
 
     /// Removes all records, and resets all counters to 0. Passes memory to `discard` if the records took less than half of the memory
     /// that the buffer has used: so the memory of a burst is given back, in a few switches, and that of a steady rate is kept.
     pub(crate) fn restart(&mut self, discard: fn(NonNull<[u8]>)) {
-        let half = (self.grown / 2).next_multiple_of(GROWTH);
-        if self.head <= half
-            && let Some(words @ [_, ..]) = self.words.get_mut(half..self.grown)
-        {
-            let bytes = NonNull::from(&mut *words).cast();
-            let bytes = NonNull::slice_from_raw_parts(bytes, size_of_val(words));
-            self.grown = half;
-            discard(bytes);
+        let half = (self.words.values().len() / 2).next_multiple_of(GROWTH);
+        if self.head <= half {
+            self.words.cut(half).map(discard);
         }
         self.empty();
         (self.drops, self.errors) = (0, 0);
-        (self.limit, self.half_full) = (self.grown.min(self.words.len() / 2), false);
+        (self.limit, self.half_full) =
+            (self.words.values().len().min(self.words.capacity() / 2), false);
     }
 
     /// Returns whether the buffer has policy `fill` and is full.
@@ -172,14 +150,15 @@ impl RecordBuffer {
             Policy::Ring => self.go_round(words),
         };
         if let Some(at) = found {
-            self.grow(at + words);
+            self.words.extend(at + words, 0);
         } else if !self.full {
             self.drops = self.drops.wrapping_add(1);
         }
         if self.policy == Policy::Switch {
-            let half = self.words.len() / 2;
+            let half = self.words.capacity() / 2;
             self.half_full |= found.is_none_or(|at| at + words > half);
-            self.limit = if self.half_full { self.grown } else { self.grown.min(half) };
+            let initialised = self.words.values().len();
+            self.limit = if self.half_full { initialised } else { initialised.min(half) };
         }
         found
     }
@@ -187,7 +166,7 @@ impl RecordBuffer {
     #[inline(always)]
     fn fits(&self, words: usize, kept: usize) -> Option<usize> {
         let end = self.head.checked_add(words)?;
-        (end <= self.words.len().saturating_sub(kept)).then_some(self.head)
+        (end <= self.words.capacity().saturating_sub(kept)).then_some(self.head)
     }
 
     fn fill(&mut self, words: usize, end: bool) -> Option<usize> {
@@ -201,17 +180,17 @@ impl RecordBuffer {
 
     /// Reserves words in a ring, and removes the oldest records if necessary.
     fn go_round(&mut self, words: usize) -> Option<usize> {
-        if words > self.words.len() {
+        if words > self.words.capacity() {
             return None;
         }
         if self.fits(words, 0).is_none() {
             self.turning = self.head + 1;
             in_order();
             // Zeroes the words after the last record.
-            self.grow(self.words.len());
+            self.words.extend(self.words.capacity(), 0);
             let head = self.head;
-            self.initialised().get_mut(head..)?.fill(0);
-            self.forget(self.head, self.words.len());
+            self.words.values_mut().get_mut(head..)?.fill(0);
+            self.forget(self.head, self.words.capacity());
             self.head = 0;
             self.oldest = self.next_start(0);
             in_order();
@@ -251,7 +230,7 @@ impl RecordBuffer {
     /// Returns the reserved words. Probe context.
     #[inline]
     pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
-        self.initialised().get_mut(at..at.wrapping_add(words)).unwrap_or_default()
+        self.words.values_mut().get_mut(at..at.wrapping_add(words)).unwrap_or_default()
     }
 
     /// Marks a record of this number of words as written. Probe context.
@@ -317,7 +296,7 @@ impl RecordBuffer {
     pub(crate) fn extent(&self) -> (usize, usize) {
         match self.oldest {
             NONE => (self.head * 8, 0),
-            oldest => (self.words.len() * 8, oldest * 8),
+            oldest => (self.words.capacity() * 8, oldest * 8),
         }
     }
 
@@ -325,7 +304,7 @@ impl RecordBuffer {
     pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
         let (head, oldest) = (self.head, self.oldest);
         let (size, _) = self.extent();
-        let words = self.initialised();
+        let words = self.words.values_mut();
         if let Some(gap) = words.get_mut(head..oldest) {
             // The gap between the newest and the oldest record contains no complete record.
             gap.fill(0);

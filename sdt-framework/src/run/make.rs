@@ -169,9 +169,9 @@ impl Plan {
         }
         let mut aggregated = || -> Option<Aggregated> {
             let Division { words, entries, buckets } = divide(sizes.aggregations);
-            let words = bundle.zeros(arena, words)?;
+            let words = bundle.uninit(arena, words)?;
             let buckets = bundle.zeros(arena, buckets)?;
-            let entries = bundle.lines(arena, entries, |_| aggregation::Entry::default())?;
+            let entries = bundle.uninit(arena, entries)?;
             Some(Aggregated {
                 buffer: aggregation::Buffer::new(words, buckets, entries),
                 before: 0,

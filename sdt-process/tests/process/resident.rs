@@ -4,7 +4,8 @@ use std::fs;
 
 use dtrace_abi::option::OptionId;
 
-use crate::consumer::{Consumer, Subject, program};
+use crate::consumer::{Consumer, Subject, program as records};
+use crate::program;
 
 /// Returns the size in bytes of the memory without a file that a process has in RAM.
 fn resident(process: u32) -> u64 {
@@ -13,17 +14,18 @@ fn resident(process: u32) -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
 }
 
+const MEGABYTE: u64 = 1 << 20;
+
 /// Large buffers take memory only as records fill them, and give it back after a burst.
 #[test]
 fn a_record_buffer_takes_memory_as_it_fills() {
-    const MEGABYTE: u64 = 1 << 20;
     // A record has 96 bytes.
     const BURST: u64 = 20_000;
     let mut subject = Subject::new("jump");
     let mut consumer = Consumer::of(subject.id());
     consumer.0.open().unwrap();
     consumer.0.option(OptionId::Bufsize, 4 << 20).unwrap();
-    assert_ne!(consumer.0.program(&program("subject:::work")).unwrap(), 0);
+    assert_ne!(consumer.0.program(&records("subject:::work")).unwrap(), 0);
     let before = resident(subject.id());
     consumer.0.go().unwrap();
     let started = resident(subject.id());
@@ -39,4 +41,16 @@ fn a_record_buffer_takes_memory_as_it_fills() {
     }
     let rest = resident(subject.id());
     assert!(rest + MEGABYTE < full, "{full} {rest}");
+}
+
+/// The tables of keys are small. The rest of the buffers, twice 4 MB for each slot, is not touched.
+#[test]
+fn an_aggregation_takes_memory_as_it_gets_keys() {
+    let subject = Subject::new("jump");
+    let before = resident(subject.id());
+    let text = "#pragma D option aggsize=4m\nsubject:::work { @[arg0] = count(); }";
+    let running = program::start(&subject, text);
+    let started = resident(subject.id());
+    assert!(started < before + 16 * MEGABYTE, "{before} {started}");
+    drop(running);
 }

@@ -3,9 +3,11 @@
 //! Records follow each other from the beginning: keys, then the words of the function. They never move, so the consumer reads the
 //! filled part of the buffer (`dtrace_aggregate`, dtrace.c). A hash table finds a record by its keys.
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use super::function::Function;
+use crate::base::prefix::Prefix;
 
 /// A record in the hash table.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,10 +50,10 @@ pub struct Buffer<'a> {
     used: usize,
     /// While a value of several numbers is changed, the position of that value plus 1; otherwise 0.
     changing: usize,
-    words: &'a mut [u64],
+    words: Prefix<'a, u64>,
     /// The index plus 1 of the first entry of each bucket; 0 if there is none.
     buckets: &'a mut [u32],
-    entries: &'a mut [Entry],
+    entries: Prefix<'a, Entry>,
     /// The number of records.
     count: usize,
     /// The entry that was found last. If there is none, its `data` is 0.
@@ -67,10 +69,16 @@ const _: () = {
 };
 
 impl<'a> Buffer<'a> {
-    /// Creates an empty buffer. The number of `entries` is the largest number of records.
-    pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
+    /// Creates an empty buffer. The number of `entries` is the largest number of records. `words` and `entries` are initialised as
+    /// records need them.
+    pub fn new(
+        words: &'a mut [MaybeUninit<u64>],
+        buckets: &'a mut [u32],
+        entries: &'a mut [MaybeUninit<Entry>],
+    ) -> Self {
         let longest = entries.len().checked_div(buckets.len()).unwrap_or(0).saturating_mul(16);
         let longest = LONG.saturating_add(longest);
+        let (words, entries) = (Prefix::new(words), Prefix::new(entries));
         let (drops, used, changing, count, latest) = (0, 0, 0, 0, Entry::default());
         let mut this =
             Self { drops, used, changing, words, buckets, entries, count, latest, longest };
@@ -86,12 +94,12 @@ impl<'a> Buffer<'a> {
 
     /// Returns the words of all records.
     pub fn records(&self) -> &[u64] {
-        self.words.get(..self.used).unwrap_or_default()
+        self.words.values().get(..self.used).unwrap_or_default()
     }
 
     /// Returns all words of the buffer, also the unused ones.
-    pub(crate) const fn words(&self) -> &[u64] {
-        self.words
+    pub(crate) const fn words(&self) -> &[MaybeUninit<u64>] {
+        self.words.memory()
     }
 
     /// Returns the number of records.
@@ -135,7 +143,8 @@ impl<'a> Buffer<'a> {
         let is_it =
             its as usize == length && data as usize == function.words() && self.begins(at, keys);
         let at = if is_it { Some(at + length) } else { self.look_up(keys, length, function, work) };
-        let data = at.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
+        let data =
+            at.and_then(|at| self.words.values_mut().get_mut(at..)?.get_mut(..function.words()));
         match data {
             // A number is stored in one step.
             Some(data @ [_]) => {
@@ -160,7 +169,7 @@ impl<'a> Buffer<'a> {
     /// Returns whether a record begins with these words.
     #[inline(always)]
     fn begins(&self, at: usize, keys: &[u64]) -> bool {
-        let its = self.words.get(at..).and_then(|words| words.get(..keys.len()));
+        let its = self.words.values().get(at..).and_then(|words| words.get(..keys.len()));
         its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
     }
 
@@ -182,7 +191,7 @@ impl<'a> Buffer<'a> {
             Ok(number) => number,
             Err(Crowded) => return None,
         };
-        let entry = self.entries.get((number as usize).checked_sub(1)?)?;
+        let entry = self.entries.values().get((number as usize).checked_sub(1)?)?;
         if entry.data as usize != function.words() {
             return None;
         }
@@ -205,7 +214,8 @@ impl<'a> Buffer<'a> {
     fn find(&self, keys: &[u64], length: usize, hash: u32, work: &mut u32) -> Result<u32, Crowded> {
         let mut next = self.buckets.get(self.bucket(keys, hash)).copied().unwrap_or(0);
         for _ in 0..self.longest {
-            let entry = (next as usize).checked_sub(1).and_then(|index| self.entries.get(index));
+            let entry =
+                (next as usize).checked_sub(1).and_then(|index| self.entries.values().get(index));
             let Some(entry) = entry else { return Ok(0) };
             take(work, LINK)?;
             if entry.hash == hash && entry.keys as usize == length {
@@ -231,8 +241,13 @@ impl<'a> Buffer<'a> {
         let at = self.used;
         let end = at.checked_add(length)?.checked_add(function.words())?;
         let first = self.buckets.get_mut(bucket)?;
-        let entry = self.entries.get_mut(self.count)?;
-        let record = self.words.get_mut(at..end)?;
+        if end > self.words.capacity() || self.count >= self.entries.capacity() {
+            return None;
+        }
+        self.words.extend(end, 0);
+        self.entries.extend(self.count + 1, Entry::default());
+        let entry = self.entries.values_mut().get_mut(self.count)?;
+        let record = self.words.values_mut().get_mut(at..end)?;
         let (to, data) = record.split_at_mut_checked(length)?;
         let number = u32::try_from(self.count + 1).ok()?;
         *entry = Entry {
@@ -272,9 +287,12 @@ mod tests {
 
     use super::*;
 
+    const UNUSED: MaybeUninit<u64> = MaybeUninit::uninit();
+    const NONE: MaybeUninit<Entry> = MaybeUninit::uninit();
+
     #[test]
     fn a_tuple_with_another_function_leaves_its_neighbours_alone() {
-        let (mut words, mut table, mut list) = ([0; 40], [0; 4], [Entry::default(); 8]);
+        let (mut words, mut table, mut list) = ([UNUSED; 40], [0; 4], [NONE; 8]);
         let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
         let count = Function::new(Action::Count, 0).unwrap();
         let stddev = Function::new(Action::Stddev, 0).unwrap();
@@ -288,8 +306,8 @@ mod tests {
     /// Keys that a program has chosen to be in one chain do not make the chain longer than the limit.
     #[test]
     fn a_chain_does_not_grow_without_end() {
-        let (mut words, mut table) = (vec![0; 40_000], vec![0; 10_000]);
-        let mut list = vec![Entry::default(); 10_000];
+        let (mut words, mut table) = (vec![UNUSED; 40_000], vec![0; 10_000]);
+        let mut list = vec![NONE; 10_000];
         let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
         let count = Function::new(Action::Count, 0).unwrap();
         let is_chosen = |keys: &[u64; 2]| buffer.bucket(keys, hash(keys)) == 7;
@@ -303,7 +321,7 @@ mod tests {
     /// A probe with many aggregations finds the record of each beside that of the previous one.
     #[test]
     fn aggregations_without_keys_are_neighbours() {
-        let (mut words, mut table, mut list) = ([0; 40], [0; 16], [Entry::default(); 16]);
+        let (mut words, mut table, mut list) = ([UNUSED; 40], [0; 16], [NONE; 16]);
         let buffer = Buffer::new(&mut words, &mut table, &mut list);
         let bucket = |id| {
             let keys = [id, 7];
@@ -322,7 +340,7 @@ mod tests {
             words in 0usize..80, buckets in 0usize..5, entries in 0usize..20,
         ) {
             let (mut memory, mut table, mut list) =
-                (vec![9; words], vec![9; buckets], vec![Entry::default(); entries]);
+                (vec![UNUSED; words], vec![9; buckets], vec![NONE; entries]);
             let mut buffer = Buffer::new(&mut memory, &mut table, &mut list);
             let sum = Function::new(Action::Avg, 0).unwrap();
             let mut model: BTreeMap<Vec<u64>, (u64, u64)> = BTreeMap::new();
