@@ -82,7 +82,7 @@ fn listing_reads_as_dtraces(arch: Arch) {
     let output = run(arch, &["-l", "-n", "proc:rk::exec-success"]);
     assert_eq!(stdout(&output), header);
     let error = "dtrace: failed to match proc:rk::exec-success: No probe matches description\n\
-        dtrace: hint: -l -P proc lists the probes of proc\n";
+        dtrace: hint: exec-success exists in another module or function: proc_example:none\n";
     assert_eq!((&*stderr(&output), output.status.code()), (error, Some(0)));
 }
 

@@ -112,7 +112,7 @@ fn hint(description: &str, probes: &[Probe]) -> Option<String> {
             let places: BTreeSet<_> =
                 same.map(|of| format!("{}:{}", of.module, of.function)).collect();
             let all = places.into_iter().take(PLACES).collect::<Vec<_>>().join(", ");
-            Some(format!("{name} has another module or function: {all}"))
+            Some(format!("{name} exists in another module or function: {all}"))
         }
         None if is_literal(provider) => {
             Some(format!("-l -P {provider} lists the probes of {provider}"))
@@ -183,7 +183,7 @@ mod tests {
         says(":::tick-1x", "register_profile");
         says("profile:::profile-97", "register_profile");
         says("shop:::nothing-like-it", "-l -P shop lists the probes of shop");
-        says("shop:x::request-done", "request-done has another module or function: m:none");
+        says("shop:x::request-done", "request-done exists in another module or function: m:none");
         says("stock:::request_done", "-l -P stock lists the probes of stock");
         for other in [":::nothing-like-it", ":::", "shop*:::x*"] {
             assert_eq!(hint(other, &probes()), None, "{other}");
