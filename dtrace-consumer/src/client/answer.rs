@@ -32,7 +32,7 @@ pub struct Detail {
     pub privileges: u32,
     /// Types of `args[0]`, `args[1]`, ...
     pub types: Vec<ArgType>,
-    /// Why the arguments of a function have no types, if [`Kernel`](crate::Kernel) has the function and not the types.
+    /// Why the arguments of a function have no types, if [`Kernel`](crate::kernel::Kernel) has the function and not the types.
     pub untyped: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct ArgType {
     pub native: String,
     /// The C type that programs see, if it differs.
     pub translated: Option<String>,
-    /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::Kernel) has the name of the
+    /// The name that programs write after `args.`, such as `path` or `path.len`, if [`Kernel`](crate::kernel::Kernel) has the name of the
     /// argument.
     pub name: Option<String>,
     /// Why programs cannot use it, if they cannot: then it has no type.
