@@ -29,6 +29,7 @@ mod process;
 mod program;
 mod raw_load;
 mod refused;
+mod reserve;
 mod rseq;
 mod sampling;
 mod sandbox;

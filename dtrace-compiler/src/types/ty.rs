@@ -123,7 +123,7 @@ pub struct Text {
     pub length: u64,
 }
 
-/// What is known of the data of structs and unions besides their members.
+/// Properties of structs and unions besides their members.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remarks {
     /// The places of text.
